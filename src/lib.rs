@@ -1,0 +1,3 @@
+//! Jetway.
+pub mod device;
+pub mod message;
