@@ -4,6 +4,7 @@
 //! `mapping::subject` writes them into subjects.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// The longest product id or device name in bytes of UTF-8.
@@ -105,6 +106,25 @@ pub enum Scope {
     Full,
     /// Only dynamic registration: it has no secret yet.
     Register,
+}
+
+/// One connection of a device, as status events, logs and the connection table know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connection {
+    /// Who.
+    pub device: DeviceId,
+    /// The client identifier that it sent.
+    pub client_id: Box<str>,
+    /// This connection, unique for all time: `<run of the node>.<number>`.
+    pub connection_id: Box<str>,
+    /// Rises with every connection of the device, so that a late or repeated event is seen to be one.
+    pub epoch: u64,
+    /// The protocol version, `3.1.1` or `5.0`.
+    pub version: &'static str,
+    /// Where it came from.
+    pub peer: SocketAddr,
+    /// When it was accepted, Unix milliseconds.
+    pub connected_at_ms: u64,
 }
 
 /// Which way a topic or subject goes.
