@@ -3,3 +3,4 @@
 pub mod device;
 pub mod message;
 pub mod mqtt;
+pub mod session;

@@ -1,0 +1,392 @@
+//! The session of one connected device: packets and outcomes in, packets and messages out.
+//!
+//! Invariants: PUBACKs leave in PUBLISH order; a PUBACK below 0x80 leaves only after the stream stored the message (or, in
+//! 3.1.1 alone, after a denial, which that version cannot express); never more unacknowledged downlinks than the device
+//! agreed to. A violation of the protocol is an error that ends the connection and nothing else.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use super::connect::Agreement;
+use super::inflight::{DownlinkWindow, UplinkWindow};
+use super::keep_alive::KeepAlive;
+use super::subscriptions::Subscriptions;
+use super::{CloseReason, Config};
+use crate::mqtt::{
+    Ack, Disconnect, Packet, Publish, QoS, ReasonCode, Suback, Subscribe, Subscription, Unsuback,
+    Unsubscribe, UserProperties, Version,
+};
+
+/// What the connection has to do next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// Write this packet.
+    Send(Packet),
+    /// Store this message; it counts in the window until `handle_stored`, `handle_not_stored` or `handle_denied`.
+    Publish(Publish),
+    /// Decide which filters are allowed, then call `handle_authorized`.
+    Authorize(Subscribe),
+    /// Write what is left, then close.
+    Close(CloseReason),
+}
+
+/// Whether a PUBLISH may enter the session now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// Feed it.
+    Admit,
+    /// Keep it and read no further until something was stored.
+    Hold,
+    /// Drop and count it: QoS 0 beyond the window.
+    Shed,
+}
+
+/// What became of a downlink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivered {
+    /// It is in the output.
+    Sent,
+    /// No filter of this session matches.
+    NotSubscribed,
+    /// Larger than the device takes (MQTT 5 Maximum Packet Size).
+    TooLarge,
+}
+
+/// One connected device.
+#[derive(Debug)]
+pub struct Session {
+    version: Version,
+    uplink_inflight_max: u16,
+    uplink_inflight_bytes_max: usize,
+    subscriptions_max: usize,
+    downlink_packet_bytes_max: u32,
+    keep_alive: KeepAlive,
+    uplink: UplinkWindow,
+    downlink: DownlinkWindow,
+    subscriptions: Subscriptions,
+    outputs: VecDeque<Output>,
+    /// Set with the first `Close`: nothing is acknowledged behind it.
+    closed: bool,
+}
+
+impl Session {
+    /// A session whose first output is the CONNACK.
+    #[must_use]
+    pub fn new(agreement: Agreement, config: &Config, now: Instant) -> Self {
+        Self {
+            version: agreement.version,
+            uplink_inflight_max: config.uplink_inflight_max,
+            uplink_inflight_bytes_max: config.uplink_inflight_bytes_max,
+            subscriptions_max: config.subscriptions_max,
+            downlink_packet_bytes_max: agreement.downlink_packet_bytes_max,
+            keep_alive: KeepAlive::new(agreement.keep_alive_s, now),
+            uplink: UplinkWindow::default(),
+            downlink: DownlinkWindow::new(agreement.downlink_inflight_max),
+            subscriptions: Subscriptions::default(),
+            outputs: VecDeque::from([Output::Send(Packet::Connack(agreement.connack))]),
+            closed: false,
+        }
+    }
+
+    /// Whether a PUBLISH may be fed to [`Self::handle_packet`] now.
+    ///
+    /// An MQTT 5 device knows its window and gets 0x93 beyond it there; one that speaks 3.1.1 is held back.
+    #[must_use]
+    pub fn admission(&self, publish: &Publish) -> Admission {
+        let bytes_full = !self.uplink.is_empty()
+            && self.uplink.bytes() + publish.payload.len() > self.uplink_inflight_bytes_max;
+        let count_full = self.version == Version::V3_1_1
+            && self.uplink.unacknowledged() >= self.uplink_inflight_max;
+        match publish.qos {
+            QoS::AtMostOnce if bytes_full => Admission::Shed,
+            QoS::AtMostOnce => Admission::Admit,
+            _ if bytes_full || count_full => Admission::Hold,
+            _ => Admission::Admit,
+        }
+    }
+
+    /// Feeds one packet from the device.
+    ///
+    /// # Errors
+    /// A violation of the protocol; the connection ends with that Reason Code.
+    pub fn handle_packet(&mut self, now: Instant, packet: Packet) -> Result<(), ReasonCode> {
+        self.keep_alive.heard(now);
+        match packet {
+            Packet::Publish(publish) => self.handle_publish(publish)?,
+            Packet::Puback(ack) => {
+                // An unknown identifier is an answer to an earlier connection's message: nothing waits for it.
+                self.downlink.acknowledge(ack.packet_id);
+            }
+            Packet::Subscribe(subscribe) => self.handle_subscribe(subscribe)?,
+            Packet::Unsubscribe(unsubscribe) => self.handle_unsubscribe(unsubscribe),
+            Packet::Pingreq => self.handle_pingreq(now),
+            Packet::Disconnect(disconnect) => self.handle_disconnect(&disconnect)?,
+            // A second CONNECT [MQTT-3.1.0-2], what only a server sends, an AUTH nobody asked for, and the packets of QoS 2,
+            // which was announced as unavailable.
+            Packet::Connect(_)
+            | Packet::Connack(_)
+            | Packet::Suback(_)
+            | Packet::Unsuback(_)
+            | Packet::Pingresp
+            | Packet::Auth(_)
+            | Packet::Pubrec(_)
+            | Packet::Pubrel(_)
+            | Packet::Pubcomp(_) => return Err(ReasonCode::ProtocolError),
+        }
+        Ok(())
+    }
+
+    fn handle_publish(&mut self, publish: Publish) -> Result<(), ReasonCode> {
+        if publish.qos == QoS::ExactlyOnce {
+            return Err(ReasonCode::QoSNotSupported); // [MQTT-3.2.2-11]
+        }
+        if publish.retain {
+            return Err(ReasonCode::RetainNotSupported); // [MQTT-3.2.2-14]
+        }
+        if publish.properties.topic_alias.is_some() {
+            return Err(ReasonCode::TopicAliasInvalid); // [MQTT-3.3.2-9]
+        }
+        if publish.packet_id.is_some() && self.uplink.unacknowledged() >= self.uplink_inflight_max {
+            return Err(ReasonCode::ReceiveMaximumExceeded); // [MQTT-3.3.4-9]
+        }
+        self.uplink.push(publish.packet_id, publish.payload.len());
+        self.outputs.push_back(Output::Publish(publish));
+        Ok(())
+    }
+
+    fn handle_subscribe(&mut self, subscribe: Subscribe) -> Result<(), ReasonCode> {
+        if subscribe.identifier.is_some() {
+            return Err(ReasonCode::SubscriptionIdentifiersNotSupported);
+        }
+        self.outputs.push_back(Output::Authorize(subscribe));
+        Ok(())
+    }
+
+    /// Answers a SUBSCRIBE: `allowed` says for each filter whether the device may have it.
+    pub fn handle_authorized(&mut self, subscribe: Subscribe, allowed: impl Fn(&str) -> bool) {
+        let reasons = subscribe
+            .filters
+            .into_iter()
+            .map(|subscription| {
+                let reason = self.subscribe(subscription, &allowed);
+                self.suback_code(reason)
+            })
+            .collect();
+        // [MQTT-3.8.4-1], [MQTT-3.8.4-6]
+        self.send(Packet::Suback(Suback {
+            packet_id: subscribe.packet_id,
+            reasons,
+            reason_string: None,
+            user: UserProperties::default(),
+        }));
+    }
+
+    fn subscribe(&mut self, asked: Subscription, allowed: impl Fn(&str) -> bool) -> ReasonCode {
+        if asked.filter.is_shared() {
+            return ReasonCode::SharedSubscriptionsNotSupported;
+        }
+        if !allowed(asked.filter.as_str()) {
+            return ReasonCode::NotAuthorized;
+        }
+        if !self
+            .subscriptions
+            .has_room_for(&asked.filter, self.subscriptions_max)
+        {
+            return ReasonCode::QuotaExceeded;
+        }
+        let granted = asked.qos.min(QoS::AtLeastOnce);
+        self.subscriptions.insert(asked.filter, granted);
+        match granted {
+            QoS::AtMostOnce => ReasonCode::Success,
+            _ => ReasonCode::GrantedQoS1,
+        }
+    }
+
+    /// 3.1.1 has one failure code, 0x80.
+    fn suback_code(&self, reason: ReasonCode) -> ReasonCode {
+        match self.version {
+            Version::V3_1_1 if reason.is_error() => ReasonCode::UnspecifiedError,
+            _ => reason,
+        }
+    }
+
+    fn handle_unsubscribe(&mut self, unsubscribe: Unsubscribe) {
+        let reasons = unsubscribe
+            .filters
+            .iter()
+            .map(|filter| match self.subscriptions.remove(filter) {
+                true => ReasonCode::Success,
+                false => ReasonCode::NoSubscriptionExisted,
+            })
+            .collect();
+        // [MQTT-3.10.4-4], [MQTT-3.10.4-5]
+        self.send(Packet::Unsuback(Unsuback {
+            packet_id: unsubscribe.packet_id,
+            reasons,
+            reason_string: None,
+            user: UserProperties::default(),
+        }));
+    }
+
+    fn handle_disconnect(&mut self, disconnect: &Disconnect) -> Result<(), ReasonCode> {
+        if disconnect
+            .session_expiry_interval
+            .is_some_and(|seconds| seconds > 0)
+        {
+            return Err(ReasonCode::ProtocolError); // The expiry in force is 0 [MQTT-3.14.2-2].
+        }
+        let reason = match disconnect.reason {
+            ReasonCode::Success => CloseReason::Normal,
+            _ => CloseReason::NormalWithWill,
+        };
+        self.close(reason);
+        Ok(())
+    }
+
+    /// Answers a PINGREQ; also for one that was found behind a packet that is held back.
+    pub fn handle_pingreq(&mut self, now: Instant) {
+        self.keep_alive.heard(now);
+        self.send(Packet::Pingresp); // [MQTT-3.12.4-1]
+    }
+
+    /// The device spoke, although what it said is not handled yet.
+    pub fn handle_bytes(&mut self, now: Instant) {
+        self.keep_alive.heard(now);
+    }
+
+    /// The last `Output::Publish` may not be stored: not this device's topic, or not mappable.
+    ///
+    /// MQTT 5 gets `reason`. 3.1.1 has no negative PUBACK: it is acknowledged and discarded [MQTT-3.3.5-2].
+    pub fn handle_denied(&mut self, reason: ReasonCode) {
+        self.uplink.settle_last(match self.version {
+            Version::V3_1_1 => ReasonCode::Success,
+            Version::V5 => reason,
+        });
+        self.send_pubacks();
+    }
+
+    /// The stream stored the oldest `count` messages that it had not finished.
+    pub fn handle_stored(&mut self, count: u64) {
+        if self.closed {
+            return;
+        }
+        for _ in 0..count {
+            self.uplink.settle_first(ReasonCode::Success);
+        }
+        self.send_pubacks();
+    }
+
+    /// The stream refused the oldest message it had. 3.1.1 cannot be told, so it is cut off without a PUBACK.
+    pub fn handle_not_stored(&mut self, reason: ReasonCode) {
+        if self.version == Version::V3_1_1 {
+            self.close(CloseReason::NotStored);
+        } else {
+            self.uplink.settle_first(reason);
+            self.send_pubacks();
+        }
+    }
+
+    fn send_pubacks(&mut self) {
+        // In PUBLISH order [MQTT-4.6.0-2].
+        while let Some((packet_id, reason)) = self.uplink.pop_settled() {
+            self.send(Packet::Puback(Ack::new(packet_id, reason)));
+        }
+    }
+
+    /// Ends the session: what is in the output already still goes out.
+    pub fn close(&mut self, reason: CloseReason) {
+        if !self.closed {
+            self.closed = true;
+            self.outputs.push_back(Output::Close(reason));
+        }
+    }
+
+    /// Whether every message from the device has been answered.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.uplink.is_empty()
+    }
+
+    /// Whether a downlink may be handed over now.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.downlink.has_room() // [MQTT-3.3.4-9]
+    }
+
+    /// Sends a downlink, `stream_sequence` its place in the stored order; only while [`Self::has_room`].
+    pub fn handle_downlink(&mut self, mut publish: Publish, stream_sequence: u64) -> Delivered {
+        let Some(granted) = self.subscriptions.qos_of(&publish.topic) else {
+            return Delivered::NotSubscribed;
+        };
+        if packet_bytes_max(&publish) > u64::from(self.downlink_packet_bytes_max) {
+            return Delivered::TooLarge; // [MQTT-3.1.2-24]
+        }
+        publish.qos = publish.qos.min(granted);
+        publish.packet_id = match publish.qos {
+            QoS::AtMostOnce => {
+                self.downlink.sent(stream_sequence);
+                None
+            }
+            _ => Some(self.downlink.send(stream_sequence)),
+        };
+        self.send(Packet::Publish(publish));
+        Delivered::Sent
+    }
+
+    /// Every downlink up to this stream sequence is done with.
+    #[must_use]
+    pub fn cursor(&self) -> u64 {
+        self.downlink.cursor()
+    }
+
+    /// Time passed; closes the session if its keep alive is over.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if now >= self.keep_alive.deadline() {
+            // [MQTT-3.1.2-22]
+            self.close(CloseReason::KeepAliveTimeout);
+        }
+    }
+
+    /// When to call [`Self::handle_timeout`].
+    #[must_use]
+    pub fn poll_timeout(&self) -> Instant {
+        self.keep_alive.deadline()
+    }
+
+    /// The next thing to do.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        let output = self.outputs.pop_front();
+        if output.is_none() {
+            self.outputs = VecDeque::new(); // An idle device keeps no buffer.
+        }
+        output
+    }
+
+    fn send(&mut self, packet: Packet) {
+        self.outputs.push_back(Output::Send(packet));
+    }
+}
+
+/// No less than what a PUBLISH takes on the wire: 32 bytes cover all of its fixed-size fields and length prefixes.
+fn packet_bytes_max(publish: &Publish) -> u64 {
+    const FIXED_BYTES: usize = 32;
+    const USER_PROPERTY_BYTES: usize = 5;
+    let properties = &publish.properties;
+    let text = |text: &Option<bytestring::ByteString>| text.as_ref().map_or(0, |text| text.len());
+    let user = |(name, value): (&str, &str)| USER_PROPERTY_BYTES + name.len() + value.len();
+    let bytes = FIXED_BYTES
+        + publish.topic.len()
+        + publish.payload.len()
+        + text(&properties.response_topic)
+        + text(&properties.content_type)
+        + properties
+            .correlation_data
+            .as_ref()
+            .map_or(0, |data| data.len())
+        + properties.user.iter().map(user).sum::<usize>();
+    bytes as u64
+}
+
+#[cfg(test)]
+#[path = "machine_tests.rs"]
+mod tests;

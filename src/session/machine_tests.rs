@@ -1,0 +1,475 @@
+//! The session as a table: what happens, and what has to come out.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::*;
+use crate::mqtt::{PacketId, PublishProperties, TopicFilter};
+use crate::session::connect::agree;
+use crate::session::connect::tests::connect;
+
+fn config() -> Config {
+    Config {
+        uplink_inflight_max: 3,
+        uplink_inflight_bytes_max: 100,
+        downlink_inflight_max: 2,
+        subscriptions_max: 2,
+        keep_alive_max_s: 100,
+        ..Config::default()
+    }
+}
+
+fn session(version: Version, now: Instant) -> Session {
+    let agreement = agree(&connect(version), &config()).unwrap();
+    let mut session = Session::new(agreement, &config(), now);
+    assert!(matches!(
+        session.poll_output(),
+        Some(Output::Send(Packet::Connack(_)))
+    ));
+    session
+}
+
+fn publish(qos: QoS, packet_id: u16) -> Publish {
+    Publish {
+        dup: false,
+        qos,
+        retain: false,
+        topic: "up".into(),
+        packet_id: PacketId::new(packet_id),
+        properties: PublishProperties::default(),
+        payload: Bytes::from_static(b"0123456789"),
+    }
+}
+
+fn subscribe(filter: &str, qos: QoS) -> Subscribe {
+    Subscribe {
+        packet_id: PacketId::new(9).unwrap(),
+        identifier: None,
+        filters: vec![Subscription {
+            filter: TopicFilter::try_from(bytestring::ByteString::from(filter)).unwrap(),
+            qos,
+            no_local: false,
+            retain_as_published: false,
+            retain_handling: 0,
+        }],
+        user: UserProperties::default(),
+    }
+}
+
+/// One word a packet, so that a test reads as a line.
+fn word(output: &Output) -> String {
+    match output {
+        Output::Send(Packet::Puback(ack)) => {
+            format!("PUBACK {} {:#04x}", ack.packet_id.get(), ack.reason as u8)
+        }
+        Output::Send(Packet::Suback(suback)) => {
+            let codes: Vec<_> = suback
+                .reasons
+                .iter()
+                .map(|code| format!("{:#04x}", *code as u8))
+                .collect();
+            format!("SUBACK {}", codes.join(" "))
+        }
+        Output::Send(Packet::Unsuback(unsuback)) => {
+            let codes: Vec<_> = unsuback
+                .reasons
+                .iter()
+                .map(|code| format!("{:#04x}", *code as u8))
+                .collect();
+            format!("UNSUBACK {}", codes.join(" "))
+        }
+        Output::Send(Packet::Publish(publish)) => {
+            let id = publish.packet_id.map_or(0, PacketId::get);
+            format!("PUBLISH {} q{} #{id}", publish.topic, publish.qos as u8)
+        }
+        Output::Send(Packet::Pingresp) => "PINGRESP".to_owned(),
+        Output::Publish(publish) => format!("store {}", publish.packet_id.map_or(0, PacketId::get)),
+        Output::Authorize(_) => "authorize".to_owned(),
+        Output::Close(reason) => format!("close {}", reason.as_str()),
+        Output::Send(other) => format!("{other:?}"),
+    }
+}
+
+fn outputs(session: &mut Session) -> Vec<String> {
+    std::iter::from_fn(|| session.poll_output())
+        .map(|output| word(&output))
+        .collect()
+}
+
+/// Feeds steps such as `recv 1 q1; stored 1; denied`, and compares everything that came out.
+fn check(version: Version, steps: &str, expected: &str) {
+    let now = Instant::now();
+    let mut session = session(version, now);
+    let mut seen = Vec::new();
+    for step in steps
+        .split(';')
+        .map(str::trim)
+        .filter(|step| !step.is_empty())
+    {
+        let words: Vec<&str> = step.split(' ').collect();
+        let result = match words.as_slice() {
+            ["recv", id, qos] => {
+                let qos = QoS::try_from(qos[1..].parse::<u8>().unwrap()).unwrap();
+                session.handle_packet(now, Packet::Publish(publish(qos, id.parse().unwrap())))
+            }
+            ["stored", count] => {
+                session.handle_stored(count.parse().unwrap());
+                Ok(())
+            }
+            ["refused"] => {
+                session.handle_not_stored(ReasonCode::QuotaExceeded);
+                Ok(())
+            }
+            ["denied"] => {
+                session.handle_denied(ReasonCode::NotAuthorized);
+                Ok(())
+            }
+            other => panic!("unknown step {other:?}"),
+        };
+        seen.extend(outputs(&mut session));
+        if let Err(reason) = result {
+            seen.push(format!("error {:#04x}", reason as u8));
+        }
+    }
+    assert_eq!(seen.join("; "), expected, "{version} {steps}");
+}
+
+#[test]
+fn no_puback_before_stored_and_pubacks_leave_in_publish_order() {
+    // [MQTT-4.6.0-2], a client rule that we hold ourselves to
+    for version in [Version::V3_1_1, Version::V5] {
+        check(version, "recv 5 q1; recv 6 q1", "store 5; store 6");
+        check(
+            version,
+            "recv 5 q1; recv 6 q1; stored 1; stored 1",
+            "store 5; store 6; PUBACK 5 0x00; PUBACK 6 0x00",
+        );
+        check(
+            version,
+            "recv 5 q1; recv 0 q0; recv 6 q1; stored 3",
+            "store 5; store 0; store 6; PUBACK 5 0x00; PUBACK 6 0x00",
+        );
+    }
+}
+
+#[test]
+fn a_denied_publish_gets_0x87_and_3_1_1_is_acknowledged_and_discarded() {
+    // [MQTT-3.3.5-2]
+    check(Version::V5, "recv 1 q1; denied", "store 1; PUBACK 1 0x87");
+    check(
+        Version::V3_1_1,
+        "recv 1 q1; denied",
+        "store 1; PUBACK 1 0x00",
+    );
+    check(
+        Version::V5,
+        "recv 1 q1; recv 2 q1; denied; stored 1",
+        "store 1; store 2; PUBACK 1 0x00; PUBACK 2 0x87",
+    );
+}
+
+#[test]
+fn what_the_stream_refuses_is_never_acknowledged_positively() {
+    check(Version::V5, "recv 1 q1; refused", "store 1; PUBACK 1 0x97");
+    check(
+        Version::V3_1_1,
+        "recv 1 q1; recv 2 q1; refused; stored 1",
+        "store 1; store 2; close not_stored",
+    );
+}
+
+#[test]
+fn what_was_announced_as_unavailable_is_refused_with_its_code() {
+    // [MQTT-3.2.2-11]
+    check(Version::V5, "recv 1 q2", "error 0x9b");
+    let now = Instant::now();
+    let mut retained = publish(QoS::AtLeastOnce, 1);
+    retained.retain = true;
+    // [MQTT-3.2.2-14]
+    let refused = session(Version::V5, now).handle_packet(now, Packet::Publish(retained));
+    assert_eq!(refused, Err(ReasonCode::RetainNotSupported));
+    let mut aliased = publish(QoS::AtLeastOnce, 1);
+    aliased.properties.topic_alias = std::num::NonZeroU16::new(1);
+    // [MQTT-3.3.2-9]
+    let refused = session(Version::V5, now).handle_packet(now, Packet::Publish(aliased));
+    assert_eq!(refused, Err(ReasonCode::TopicAliasInvalid));
+    let mut identified = subscribe("down", QoS::AtLeastOnce);
+    identified.identifier = std::num::NonZeroU32::new(1);
+    let refused = session(Version::V5, now).handle_packet(now, Packet::Subscribe(identified));
+    assert_eq!(
+        refused,
+        Err(ReasonCode::SubscriptionIdentifiersNotSupported)
+    );
+}
+
+#[test]
+fn beyond_receive_maximum_mqtt_5_gets_0x93_and_3_1_1_is_held() {
+    // [MQTT-3.3.4-9]
+    check(
+        Version::V5,
+        "recv 1 q1; recv 2 q1; recv 3 q1; recv 4 q1",
+        "store 1; store 2; store 3; error 0x93",
+    );
+    let now = Instant::now();
+    let mut session = session(Version::V3_1_1, now);
+    for id in 1..=3 {
+        assert_eq!(
+            session.admission(&publish(QoS::AtLeastOnce, id)),
+            Admission::Admit
+        );
+        session
+            .handle_packet(now, Packet::Publish(publish(QoS::AtLeastOnce, id)))
+            .unwrap();
+    }
+    assert_eq!(
+        session.admission(&publish(QoS::AtLeastOnce, 4)),
+        Admission::Hold
+    );
+    assert_eq!(
+        session.admission(&publish(QoS::AtMostOnce, 0)),
+        Admission::Admit
+    );
+    session.handle_stored(1);
+    assert_eq!(
+        session.admission(&publish(QoS::AtLeastOnce, 4)),
+        Admission::Admit
+    );
+}
+
+#[test]
+fn beyond_the_byte_window_qos_1_is_held_and_qos_0_is_shed() {
+    let now = Instant::now();
+    let mut session = session(Version::V5, now);
+    let mut large = publish(QoS::AtLeastOnce, 1);
+    large.payload = Bytes::from(vec![0; 95]);
+    assert_eq!(session.admission(&large), Admission::Admit);
+    session
+        .handle_packet(now, Packet::Publish(large.clone()))
+        .unwrap();
+    assert_eq!(
+        session.admission(&publish(QoS::AtLeastOnce, 2)),
+        Admission::Hold
+    );
+    assert_eq!(
+        session.admission(&publish(QoS::AtMostOnce, 0)),
+        Admission::Shed
+    );
+    session.handle_stored(1);
+    large.payload = Bytes::from(vec![0; 500]);
+    assert_eq!(
+        session.admission(&large),
+        Admission::Admit,
+        "a window that is empty takes anything"
+    );
+}
+
+#[test]
+fn suback_grants_exactly_what_is_delivered() {
+    // [MQTT-3.8.4-1], [MQTT-3.8.4-3], [MQTT-3.8.4-6]
+    let now = Instant::now();
+    for (version, denied, quota, shared) in [
+        (Version::V5, "0x87", "0x97", "0x9e"),
+        (Version::V3_1_1, "0x80", "0x80", "0x80"),
+    ] {
+        let mut session = session(version, now);
+        let mut ask = |filter: &str, qos, allowed: bool| {
+            session
+                .handle_packet(now, Packet::Subscribe(subscribe(filter, qos)))
+                .unwrap();
+            let Some(Output::Authorize(asked)) = session.poll_output() else {
+                panic!("not asked");
+            };
+            session.handle_authorized(asked, |_| allowed);
+            outputs(&mut session).join("")
+        };
+        assert_eq!(ask("a", QoS::AtMostOnce, true), "SUBACK 0x00");
+        assert_eq!(ask("b", QoS::ExactlyOnce, true), "SUBACK 0x01");
+        assert_eq!(ask("c", QoS::AtLeastOnce, true), format!("SUBACK {quota}"));
+        assert_eq!(
+            ask("b", QoS::AtMostOnce, true),
+            "SUBACK 0x00",
+            "replaced, not added"
+        );
+        assert_eq!(
+            ask("d", QoS::AtLeastOnce, false),
+            format!("SUBACK {denied}")
+        );
+        assert_eq!(
+            ask("$share/g/a", QoS::AtLeastOnce, true),
+            format!("SUBACK {shared}")
+        );
+    }
+}
+
+/// A session that is subscribed to `down` with QoS 1.
+fn subscribed(version: Version, now: Instant) -> Session {
+    let mut session = session(version, now);
+    session.handle_authorized(subscribe("down", QoS::AtLeastOnce), |_| true);
+    outputs(&mut session);
+    session
+}
+
+fn downlink(qos: QoS) -> Publish {
+    let mut publish = publish(qos, 0);
+    publish.topic = "down".into();
+    publish
+}
+
+#[test]
+fn downlinks_keep_within_the_window_and_move_the_cursor() {
+    // [MQTT-3.3.4-9]
+    let now = Instant::now();
+    let mut session = subscribed(Version::V5, now);
+    assert_eq!(
+        session.handle_downlink(downlink(QoS::AtLeastOnce), 11),
+        Delivered::Sent
+    );
+    assert_eq!(
+        session.handle_downlink(downlink(QoS::AtLeastOnce), 12),
+        Delivered::Sent
+    );
+    assert!(!session.has_room());
+    assert_eq!(
+        outputs(&mut session),
+        ["PUBLISH down q1 #1", "PUBLISH down q1 #2"]
+    );
+    assert_eq!(session.cursor(), 10);
+    let ack = |id| Packet::Puback(Ack::new(PacketId::new(id).unwrap(), ReasonCode::Success));
+    session.handle_packet(now, ack(2)).unwrap();
+    assert!(session.has_room());
+    assert_eq!(session.cursor(), 10, "the older one is still on its way");
+    session.handle_packet(now, ack(1)).unwrap();
+    session.handle_packet(now, ack(1)).unwrap();
+    assert_eq!(session.cursor(), 12);
+    session.handle_downlink(downlink(QoS::AtMostOnce), 13);
+    assert_eq!(session.cursor(), 13);
+}
+
+#[test]
+fn downlinks_that_nobody_subscribes_or_that_are_too_large_are_told_apart() {
+    // [MQTT-3.1.2-24]
+    let now = Instant::now();
+    let mut session = subscribed(Version::V5, now);
+    let mut other = downlink(QoS::AtLeastOnce);
+    other.topic = "elsewhere".into();
+    assert_eq!(session.handle_downlink(other, 1), Delivered::NotSubscribed);
+    session.downlink_packet_bytes_max = 60;
+    let mut large = downlink(QoS::AtLeastOnce);
+    large.payload = Bytes::from(vec![0; 60]);
+    assert_eq!(session.handle_downlink(large, 2), Delivered::TooLarge);
+    assert_eq!(
+        session.handle_downlink(downlink(QoS::AtLeastOnce), 3),
+        Delivered::Sent,
+        "the next one goes"
+    );
+    let unsubscribe = Unsubscribe {
+        packet_id: PacketId::new(4).unwrap(),
+        filters: subscribe("down", QoS::AtMostOnce)
+            .filters
+            .into_iter()
+            .map(|asked| asked.filter)
+            .collect(),
+        user: UserProperties::default(),
+    };
+    // [MQTT-3.10.4-4], [MQTT-3.10.4-5]
+    outputs(&mut session);
+    session
+        .handle_packet(now, Packet::Unsubscribe(unsubscribe.clone()))
+        .unwrap();
+    session
+        .handle_packet(now, Packet::Unsubscribe(unsubscribe))
+        .unwrap();
+    assert_eq!(outputs(&mut session), ["UNSUBACK 0x00", "UNSUBACK 0x11"]);
+    assert_eq!(
+        session.handle_downlink(downlink(QoS::AtLeastOnce), 4),
+        Delivered::NotSubscribed
+    );
+}
+
+#[test]
+fn silence_for_one_and_a_half_times_the_keep_alive_ends_the_session() {
+    // [MQTT-3.1.2-22]
+    let start = Instant::now();
+    let mut session = subscribed(Version::V5, start);
+    assert_eq!(session.poll_timeout(), start + Duration::from_secs(15));
+    session.handle_timeout(start + Duration::from_millis(14_999));
+    assert_eq!(outputs(&mut session), Vec::<String>::new());
+    // What the gateway sends does not count (G03).
+    session.handle_downlink(downlink(QoS::AtLeastOnce), 1);
+    outputs(&mut session);
+    session.handle_timeout(start + Duration::from_secs(15));
+    assert_eq!(outputs(&mut session), ["close keep_alive_timeout"]);
+}
+
+#[test]
+fn a_ping_is_answered_and_counts_as_life() {
+    // [MQTT-3.12.4-1]
+    let start = Instant::now();
+    let mut session = session(Version::V3_1_1, start);
+    session
+        .handle_packet(start + Duration::from_secs(9), Packet::Pingreq)
+        .unwrap();
+    assert_eq!(outputs(&mut session), ["PINGRESP"]);
+    assert_eq!(session.poll_timeout(), start + Duration::from_secs(24));
+}
+
+#[test]
+fn disconnect_says_whether_the_will_is_published() {
+    // [MQTT-3.14.4-3], [MQTT-3.14.2-2]
+    let now = Instant::now();
+    for (reason, word, will) in [
+        (ReasonCode::Success, "close normal", false),
+        (
+            ReasonCode::DisconnectWithWillMessage,
+            "close normal_with_will",
+            true,
+        ),
+    ] {
+        let mut session = session(Version::V5, now);
+        session
+            .handle_packet(now, Packet::Disconnect(Disconnect::new(reason)))
+            .unwrap();
+        let Some(Output::Close(close)) = session.poll_output() else {
+            panic!("not closed");
+        };
+        assert_eq!(format!("close {}", close.as_str()), word);
+        assert_eq!(close.publishes_will(), will);
+    }
+    let mut expiring = Disconnect::new(ReasonCode::Success);
+    expiring.session_expiry_interval = Some(5);
+    let refused = session(Version::V5, now).handle_packet(now, Packet::Disconnect(expiring));
+    assert_eq!(refused, Err(ReasonCode::ProtocolError));
+}
+
+#[test]
+fn packets_out_of_place_are_protocol_errors() {
+    // [MQTT-3.1.0-2]
+    let now = Instant::now();
+    let ack = Ack::new(PacketId::new(1).unwrap(), ReasonCode::Success);
+    for packet in [
+        Packet::Connect(Box::new(connect(Version::V5))),
+        Packet::Pingresp,
+        Packet::Pubrec(ack.clone()),
+        Packet::Pubrel(ack.clone()),
+        Packet::Pubcomp(ack),
+    ] {
+        let name = format!("{packet:?}");
+        let refused = session(Version::V5, now).handle_packet(now, packet);
+        assert_eq!(refused, Err(ReasonCode::ProtocolError), "{name}");
+    }
+}
+
+#[test]
+fn nothing_is_acknowledged_behind_a_close() {
+    let now = Instant::now();
+    let mut session = session(Version::V5, now);
+    session
+        .handle_packet(now, Packet::Publish(publish(QoS::AtLeastOnce, 1)))
+        .unwrap();
+    outputs(&mut session);
+    session.close(CloseReason::ServerShuttingDown);
+    session.handle_stored(1);
+    session.close(CloseReason::SocketClosed);
+    assert_eq!(outputs(&mut session), ["close server_shutting_down"]);
+}
