@@ -1,6 +1,8 @@
 //! Jetway, an IoT device message gateway for NATS JetStream: devices speak MQTT, services speak NATS.
 
+pub mod auth;
 pub mod device;
+pub mod mapping;
 pub mod message;
 pub mod mqtt;
 pub mod session;

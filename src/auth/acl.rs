@@ -1,0 +1,68 @@
+//! May a device publish to a topic, or subscribe to a filter (profile §1.5, with its weaknesses W-S1 and W-S2 closed).
+//!
+//! Pure: the device is authenticated, its sub-devices are known, and `mapping` has read the topic. Names are compared
+//! exactly, so a wildcard in the place of a name is another device. There is no way to allow what is not said here.
+
+use crate::device::{Address, Device, Direction, Scope};
+
+/// What a device wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Send on a topic name.
+    Publish,
+    /// Receive what a filter matches.
+    Subscribe,
+}
+
+/// Why a device may not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Denied {
+    /// The topic has no rule's shape.
+    #[error("no rule has this topic")]
+    Unmapped,
+    /// It names neither the device nor a sub-device that is bound to it.
+    #[error("topic of another device")]
+    OtherDevice,
+    /// Devices publish up topics and subscribe to down topics.
+    #[error("topic of the other direction")]
+    Direction,
+    /// The device has no secret yet.
+    #[error("only registration is allowed before a device has its secret")]
+    RegisterOnly,
+}
+
+/// Decides one action of a device on what `Mapping::address` read from its topic.
+///
+/// # Errors
+/// [`Denied`] says why not.
+pub fn authorize(
+    device: &Device,
+    action: Action,
+    address: Option<&Address<'_>>,
+) -> Result<(), Denied> {
+    let address = address.ok_or(Denied::Unmapped)?;
+    let own = device.id.product() == address.product && device.id.name() == address.name;
+    match device.scope {
+        // Before sub-devices are looked at: who has no secret speaks for nobody else.
+        Scope::Register if !own => return Err(Denied::OtherDevice),
+        Scope::Register if address.handle != "ext" || address.kind != "register" => {
+            return Err(Denied::RegisterOnly);
+        }
+        Scope::Register | Scope::Full => {}
+    }
+    let bound = || {
+        let mut bound = device.sub_devices.iter();
+        bound.any(|sub| sub.product() == address.product && sub.name() == address.name)
+    };
+    if !own && !bound() {
+        return Err(Denied::OtherDevice);
+    }
+    match (action, address.direction) {
+        (Action::Publish, Direction::Up) | (Action::Subscribe, Direction::Down) => Ok(()),
+        _ => Err(Denied::Direction),
+    }
+}
+
+#[cfg(test)]
+#[path = "acl_tests.rs"]
+mod tests;

@@ -1,0 +1,175 @@
+//! The full matrix of who may publish and subscribe what, from topic text to decision.
+
+use super::*;
+use crate::device::DeviceId;
+use crate::mapping::{Mapping, Settings};
+
+fn device(scope: Scope, product: &str, name: &str, subs: &[(&str, &str)]) -> Device {
+    let subs = subs
+        .iter()
+        .map(|(product, name)| DeviceId::new(product, name).unwrap());
+    Device {
+        id: DeviceId::new(product, name).unwrap(),
+        scope,
+        sub_devices: subs.collect(),
+    }
+}
+
+fn check(device: &Device, rows: &[(Action, &str, Result<(), Denied>)]) {
+    let mapping = Mapping::load(&Settings::default(), None).unwrap();
+    for (action, topic, expected) in rows {
+        let address = mapping.address(topic);
+        let decided = authorize(device, *action, address.as_ref());
+        assert_eq!(decided, *expected, "{} {action:?} {topic}", device.id);
+    }
+}
+
+const PUB: Action = Action::Publish;
+const SUB: Action = Action::Subscribe;
+const ALLOW: Result<(), Denied> = Ok(());
+
+#[test]
+fn a_device_has_its_own_topics() {
+    let device = device(Scope::Full, "P1", "N1", &[]);
+    check(
+        &device,
+        &[
+            (PUB, "$thing/up/property/P1/N1", ALLOW),
+            (PUB, "$thing/down/property/P1/N1", Err(Denied::Direction)),
+            (SUB, "$thing/down/property/P1/N1", ALLOW),
+            (SUB, "$thing/up/property/P1/N1", Err(Denied::Direction)),
+            (SUB, "$thing/down/+/P1/N1", ALLOW),
+            (SUB, "$thing/down/property/custom/P1/N1", ALLOW),
+            (SUB, "$thing/down/#", Err(Denied::Unmapped)),
+            (SUB, "$thing/down/property/P1/+", Err(Denied::Unmapped)),
+            (SUB, "$thing/down/property/+/N1", Err(Denied::Unmapped)),
+            (SUB, "$thing/down/property/P1/#", Err(Denied::Unmapped)),
+            (SUB, "$thing/+/property/P1/N1", Err(Denied::Unmapped)),
+            (SUB, "+/down/property/P1/N1", Err(Denied::Unmapped)),
+            (SUB, "#", Err(Denied::Unmapped)),
+            (
+                SUB,
+                "$share/g/$thing/down/property/P1/N1",
+                Err(Denied::Unmapped),
+            ),
+            (PUB, "$thing/up/property/P2/N2", Err(Denied::OtherDevice)),
+            (SUB, "$thing/down/property/P2/N2", Err(Denied::OtherDevice)),
+            (PUB, "$thing/up/P1/N1", Err(Denied::Unmapped)), // W-S1
+            (PUB, "$ext/up/register/P1/N1", ALLOW),
+            (PUB, "$rpc/up/17/P1/N1", ALLOW),
+            (SUB, "$rpc/down/+/P1/N1", ALLOW),
+            (PUB, "$rpc/down/17/P1/N1", Err(Denied::Direction)),
+            (PUB, "other/topic", Err(Denied::Unmapped)),
+        ],
+    );
+}
+
+#[test]
+fn every_handle_is_held_to_its_direction() {
+    let device = device(Scope::Full, "P1", "N1", &[]);
+    for handle in [
+        "thing", "ota", "shadow", "gateway", "config", "log", "ext", "rpc",
+    ] {
+        let (up, down) = (
+            format!("${handle}/up/x/P1/N1"),
+            format!("${handle}/down/x/P1/N1"),
+        );
+        check(
+            &device,
+            &[
+                (PUB, &up, ALLOW),
+                (SUB, &up, Err(Denied::Direction)),
+                (SUB, &down, ALLOW),
+                (PUB, &down, Err(Denied::Direction)),
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_gateway_acts_for_bound_sub_devices() {
+    let gateway = device(Scope::Full, "G", "g", &[("S", "s")]);
+    check(
+        &gateway,
+        &[
+            (PUB, "$thing/up/property/G/g", ALLOW),
+            (PUB, "$thing/up/property/S/s", ALLOW),
+            (SUB, "$thing/down/action/S/s", ALLOW),
+            (SUB, "$thing/down/+/S/s", ALLOW),
+            (PUB, "$thing/down/property/S/s", Err(Denied::Direction)),
+            (SUB, "$thing/up/property/S/s", Err(Denied::Direction)),
+            (PUB, "$thing/up/property/U/u", Err(Denied::OtherDevice)),
+            (SUB, "$thing/down/property/U/u", Err(Denied::OtherDevice)),
+            (PUB, "$thing/up/property/S/g", Err(Denied::OtherDevice)),
+            (PUB, "$thing/up/property/G/s", Err(Denied::OtherDevice)),
+            (SUB, "$thing/down/property/S/+", Err(Denied::Unmapped)),
+        ],
+    );
+}
+
+#[test]
+fn without_a_secret_only_registration() {
+    let device = device(Scope::Register, "P1", "N1", &[]);
+    check(
+        &device,
+        &[
+            (PUB, "$ext/up/register/P1/N1", ALLOW),
+            (SUB, "$ext/down/register/P1/N1", ALLOW),
+            (PUB, "$ext/up/register/x/P1/N1", ALLOW),
+            (PUB, "$ext/down/register/P1/N1", Err(Denied::Direction)),
+            (PUB, "$ext/up/ntp/P1/N1", Err(Denied::RegisterOnly)),
+            (PUB, "$thing/up/property/P1/N1", Err(Denied::RegisterOnly)),
+            (PUB, "$thing/up/register/P1/N1", Err(Denied::RegisterOnly)),
+            (SUB, "$ext/down/+/P1/N1", Err(Denied::RegisterOnly)),
+            (PUB, "$rpc/up/register/P1/N1", Err(Denied::RegisterOnly)),
+            (PUB, "$ext/up/register/P2/N2", Err(Denied::OtherDevice)),
+            (PUB, "$ext/up/P1/N1", Err(Denied::Unmapped)), // W-S1
+        ],
+    );
+}
+
+#[test]
+fn without_a_secret_no_sub_device() {
+    // W-S2
+    let gateway = device(Scope::Register, "G", "g", &[("S", "s")]);
+    check(
+        &gateway,
+        &[
+            (PUB, "$thing/up/property/S/s", Err(Denied::OtherDevice)),
+            (SUB, "$thing/down/property/S/s", Err(Denied::OtherDevice)),
+            (PUB, "$ext/up/register/S/s", Err(Denied::OtherDevice)),
+            (PUB, "$ext/up/register/G/g", ALLOW),
+        ],
+    );
+}
+
+#[test]
+fn names_are_compared_exactly() {
+    let device = device(Scope::Full, "P1.a*", "N>%2E", &[]);
+    check(
+        &device,
+        &[
+            (PUB, "$thing/up/property/P1.a*/N>%2E", ALLOW),
+            (
+                PUB,
+                "$thing/up/property/P1.ab/N>%2E",
+                Err(Denied::OtherDevice),
+            ),
+            (
+                PUB,
+                "$thing/up/property/P1.a*/N>.",
+                Err(Denied::OtherDevice),
+            ),
+            (
+                PUB,
+                "$thing/up/property/p1.a*/N>%2E",
+                Err(Denied::OtherDevice),
+            ),
+            (
+                PUB,
+                "$thing/up/property/P1.a* /N>%2E",
+                Err(Denied::OtherDevice),
+            ),
+        ],
+    );
+}

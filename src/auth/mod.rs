@@ -1,0 +1,3 @@
+//! STEP 3: may a device do that.
+
+pub mod acl;

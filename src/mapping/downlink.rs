@@ -1,0 +1,167 @@
+//! A stored downlink to the PUBLISH that a device gets, whatever its form (SUBJECTS §4).
+//!
+//! The device is the subject's, never the payload's. Whether the device is here, or still wants it, is not decided here.
+//! What a sender wrote and cannot be honoured is an error with its place, never guessed.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde::Deserialize;
+
+use super::Error;
+use super::capture::{Capture, Captures};
+use super::content::{Content, MQTT_STRING_MAX, number, wrong};
+use super::header;
+use super::pattern::is_name;
+use super::rule::Rule;
+use super::rules::Mapping;
+use crate::device::{DeviceId, Direction};
+use crate::message::Message;
+use crate::mqtt::{PublishProperties, QoS};
+
+/// What a device gets, and what the gateway needs to know about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Downlink {
+    /// A valid topic name, one of the device's down topics.
+    pub topic: String,
+    /// As the sender asks; 1 if it does not say.
+    pub qos: QoS,
+    /// To be retained.
+    pub retain: bool,
+    /// The device's payload.
+    pub payload: Bytes,
+    /// For MQTT 5 devices. Without the expiry interval: [`Expiry::left`] at the time of sending.
+    pub properties: PublishProperties,
+    /// Its place in `DEVICE_DOWN`.
+    pub stream_sequence: u64,
+    /// The sequence of the message before it on its subject, 0 if there is none; says nothing on a message read back.
+    pub last_sequence: Option<u64>,
+    /// Until when it is worth delivering; none: as long as it is stored.
+    pub expires: Option<Expiry>,
+    /// The sender's `Jw-Id`, else its `Nats-Msg-Id`.
+    pub id: Option<String>,
+}
+
+/// The end of a downlink's lifetime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Expiry {
+    /// Unix milliseconds.
+    pub unix_ms: u64,
+}
+
+impl Expiry {
+    /// The Message Expiry Interval at `now_ms` (Unix milliseconds), in seconds, begun ones counted; none if it expired.
+    ///
+    /// Sent is what is left, not what the sender gave [MQTT-3.3.2-6].
+    #[must_use]
+    pub fn left(self, now_ms: u64) -> Option<u32> {
+        let left = self.unix_ms.checked_sub(now_ms).filter(|left| *left > 0)?;
+        Some(u32::try_from(left.div_ceil(1000)).unwrap_or(u32::MAX))
+    }
+}
+
+impl Mapping {
+    /// The PUBLISH of a message of `DEVICE_DOWN`, live (republished) or read back.
+    ///
+    /// # Errors
+    /// [`Error::Subject`] if no down rule has its subject; [`Error::Value`] and [`Error::Protobuf`] name what in it is wrong.
+    pub fn downlink(&self, message: &Message) -> Result<Downlink, Error> {
+        let headers = &message.headers;
+        // The server sets this header, also over one that a sender wrote.
+        let subject = headers
+            .get(header::STORED_SUBJECT)
+            .unwrap_or(&message.subject);
+        let mut down = self
+            .rules
+            .iter()
+            .filter(|rule| rule.direction == Direction::Down);
+        let (rule, id) = down
+            .find_map(|rule| Some((rule, rule.subject.value.read(subject)?)))
+            .ok_or_else(|| Error::Subject(subject.to_owned()))?;
+        let content = Content::read(message, rule, &id)?;
+        let sequence = headers.get(header::SEQUENCE).unwrap_or_default();
+        Ok(Downlink {
+            topic: topic(rule, &id, &content)?,
+            qos: content.qos,
+            retain: content.retain,
+            payload: content.payload,
+            properties: content.properties,
+            stream_sequence: number("header Nats-Sequence", sequence)?,
+            last_sequence: headers
+                .get(header::LAST_SEQUENCE)
+                .map(|text| number("header Nats-Last-Sequence", text))
+                .transpose()?,
+            expires: content.expires,
+            id: content.id,
+        })
+    }
+}
+
+/// The topic that the sender names, or the one of the type that it names, its method has, or the handle has.
+fn topic(rule: &Rule, id: &DeviceId, content: &Content) -> Result<String, Error> {
+    let pattern = &rule.pattern.value;
+    if let Some(topic) = &content.topic {
+        let own = pattern.read(topic).is_some_and(|found| {
+            found.product == id.product()
+                && found.name == id.name()
+                && found.kind != "+"
+                && found.id != "+"
+        });
+        if own && topic.len() <= MQTT_STRING_MAX {
+            return Ok(topic.clone());
+        }
+        return Err(wrong(
+            "Jw-Topic or field topic",
+            topic,
+            format!("{pattern} of {id}"),
+        ));
+    }
+    if pattern.has(Capture::Id) {
+        return Err(wrong(
+            "Jw-Topic or field topic",
+            "",
+            format!("{pattern} of {id}"),
+        ));
+    }
+    let method = || rule.methods.get(&*method(&content.payload)?);
+    let kind = match content.kind.as_deref() {
+        Some(kind) => kind,
+        None if !pattern.has(Capture::Type) => "",
+        None => method()
+            .or(rule.default_type.as_ref())
+            .map(String::as_str)
+            .unwrap_or_default(),
+    };
+    if pattern.has(Capture::Type) && !(is_name(kind) && kind.len() < MQTT_STRING_MAX / 2) {
+        return Err(wrong(
+            "Jw-Type or field type",
+            kind,
+            "one level of a topic name",
+        ));
+    }
+    let captures = Captures {
+        kind,
+        product: id.product(),
+        name: id.name(),
+        ..Captures::default()
+    };
+    let mut topic = String::with_capacity(64);
+    pattern.write(&captures, &mut topic);
+    Ok(topic)
+}
+
+/// The `method` of a JSON object, read in one pass that keeps nothing else; none of anything but a JSON object.
+fn method(payload: &[u8]) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    struct Head<'p> {
+        #[serde(borrow)]
+        method: Option<Cow<'p, str>>,
+    }
+    // An array would be read as the fields in order.
+    payload.trim_ascii_start().starts_with(b"{").then_some(())?;
+    serde_json::from_slice::<Head<'_>>(payload).ok()?.method
+}
+
+#[cfg(test)]
+#[path = "downlink_tests.rs"]
+pub(super) mod tests;

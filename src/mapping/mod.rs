@@ -1,0 +1,63 @@
+//! Step 4: MQTT topic to NATS subject, payload to message form, and back.
+//!
+//! Pure: no connection, no clock, no logging; time is an argument. The rules are data (`subjects/`), read once into a
+//! [`Mapping`]; nothing else in the gateway builds or reads a topic or a subject of ours.
+//! Invariants: a topic has at most one rule; a subject gives back exactly one device; a device can set none of our headers.
+
+mod capture;
+mod check;
+mod content;
+mod downlink;
+mod envelope;
+mod explain;
+mod header;
+mod pattern;
+mod percent;
+mod rule;
+mod rules;
+mod settings;
+mod source;
+mod streams;
+mod subject;
+mod template;
+mod uplink;
+
+pub use downlink::{Downlink, Expiry};
+pub use envelope::{CONTENT_TYPE, DeviceMessage, UserProperty};
+pub use explain::Explanation;
+pub use rules::Mapping;
+pub use settings::{Form, Settings, Tree};
+pub use source::Fault;
+pub use streams::Stream;
+pub use subject::{Presence, SUBJECT_BYTES_MAX, dead_letter, downlink_device, downlink_subject};
+pub use uplink::{Receipt, Uplink};
+
+/// Why a message cannot be mapped.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// An uplink on a topic that is none of the device's up topics.
+    #[error("topic {0:?} is no up topic of the device")]
+    Unmapped(String),
+    /// A downlink on a subject of no down rule.
+    #[error("subject {0:?} is of no down rule")]
+    Subject(String),
+    /// A subject that NATS could refuse.
+    #[error("subject has {0} bytes, expected at most {SUBJECT_BYTES_MAX}")]
+    SubjectTooLong(usize),
+    /// Headers that JetStream would refuse.
+    #[error("headers have {0} bytes, expected at most {max}", max = header::BYTES_MAX)]
+    HeadersTooLong(usize),
+    /// A header or a field of [`DeviceMessage`] in a downlink.
+    #[error("{place}: found {found:?}, expected {expected}")]
+    Value {
+        /// Which, such as `header Jw-Qos` or `field topic`.
+        place: &'static str,
+        /// Its start.
+        found: String,
+        /// What it can be.
+        expected: String,
+    },
+    /// A downlink that says it is a [`DeviceMessage`] and is none.
+    #[error("payload is no jetway.v1.DeviceMessage: {0}")]
+    Protobuf(String),
+}

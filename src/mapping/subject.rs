@@ -1,0 +1,154 @@
+//! The only code that builds or reads our subjects, and the tokens in them (SUBJECTS §1, §3).
+//!
+//! What a rule's template says is in `template`; here is what every rule shares and what has no rule.
+//! Encoding is injective and reversible: equal tokens come from equal names, and only canonical text is read back.
+
+use std::borrow::Cow;
+
+use bytes::{BufMut, BytesMut};
+use bytestring::ByteString;
+
+use super::percent;
+use crate::device::DeviceId;
+use crate::message::Subject;
+
+/// The longest subject that is sent, in bytes. A NATS server reads protocol lines of at most 4,096 bytes, and a
+/// publish line also carries a reply subject and sizes.
+pub const SUBJECT_BYTES_MAX: usize = 1024;
+
+/// Whether a NATS token may not hold this byte as it is, or it is the escape itself.
+fn is_encoded(byte: u8) -> bool {
+    byte <= b' ' || matches!(byte, b'.' | b'*' | b'>' | b'%' | 0x7F)
+}
+
+/// Appends a name as one token.
+pub(super) fn encode_token(name: &str, out: &mut BytesMut) {
+    percent::encode(name, is_encoded, out);
+}
+
+/// The name that [`encode_token`] turned into this token; none if it never writes such a token.
+pub(super) fn decode_token(token: &str) -> Option<Cow<'_, str>> {
+    percent::decode_strict(token, is_encoded).filter(|name| !name.is_empty())
+}
+
+/// `P.D`, encoded: what a device is in every subject.
+pub(super) fn device_tokens(id: &DeviceId) -> ByteString {
+    let mut tokens = BytesMut::with_capacity(id.product().len() + id.name().len() + 1);
+    encode_token(id.product(), &mut tokens);
+    tokens.put_u8(b'.');
+    encode_token(id.name(), &mut tokens);
+    percent::take(&mut tokens)
+}
+
+/// Where the live copies of downlinks arrive: `_jw.dn.P.D.<protocol>`, by the republish of DEVICE_DOWN.
+const LIVE_DOWN: &str = "_jw.dn.";
+
+/// The subject to subscribe to for the live downlinks of all devices of a protocol.
+pub(super) fn live_downlinks(protocol: &str) -> Subject {
+    format!("{LIVE_DOWN}*.*.{protocol}").into()
+}
+
+/// From `_jw.dn.P.D.<protocol>` the slice `P.D`, the key of [`Mapping::device_tokens`](super::Mapping::device_tokens).
+#[must_use]
+pub fn downlink_device(subject: &str) -> Option<&str> {
+    let (device, protocol) = subject.strip_prefix(LIVE_DOWN)?.rsplit_once('.')?;
+    let (product, name) = device.split_once('.')?;
+    let whole = !product.is_empty() && !name.is_empty() && !name.contains('.');
+    (whole && !protocol.is_empty()).then_some(device)
+}
+
+/// Whether a device is there; each has its subjects (SUBJECTS §3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Presence {
+    /// It connected.
+    Connected,
+    /// Its connection ended.
+    Disconnected,
+}
+
+impl Presence {
+    fn token(self) -> &'static str {
+        match self {
+            Self::Connected => "connected",
+            Self::Disconnected => "disconnected",
+        }
+    }
+
+    /// `device.up.status.<presence>`, stored in `DEVICE_STATUS`.
+    #[must_use]
+    pub fn device_subject(self) -> Subject {
+        format!("device.up.status.{}", self.token()).into()
+    }
+
+    /// `application.device.<productID>.<deviceName>.status.<presence>`, stored in `APPLICATION`.
+    #[must_use]
+    pub fn application_subject(self, id: &DeviceId) -> Subject {
+        let device = device_tokens(id);
+        format!("application.device.{device}.status.{}", self.token()).into()
+    }
+}
+
+/// `device.down.<handle>.<productID>.<deviceName>`: a downlink from a sender that does not know the protocol.
+#[must_use]
+pub fn downlink_subject(handle: &str, id: &DeviceId) -> Subject {
+    format!("device.down.{handle}.{}", device_tokens(id)).into()
+}
+
+/// `device.down.<protocol>.status.fix`: asks for a device's true status. No downlink, stored nowhere.
+pub(super) fn status_fix(protocol: &str) -> Subject {
+    format!("device.down.{protocol}.status.fix").into()
+}
+
+/// `dlq.<origin>.<productID>.<deviceName>`: a dead letter about a device, stored in `DLQ`.
+///
+/// `origin` names the flow that gave up, such as `uplink`: one literal token.
+#[must_use]
+pub fn dead_letter(origin: &'static str, id: &DeviceId) -> Subject {
+    format!("dlq.{origin}.{}", device_tokens(id)).into()
+}
+
+/// Whether a text is a subject filter: non-empty tokens, `*` and `>` alone in theirs, `>` last.
+pub(super) fn is_filter(text: &str) -> bool {
+    let count = text.split('.').count();
+    text.split('.').enumerate().all(|(at, token)| match token {
+        ">" => at + 1 == count,
+        "*" => true,
+        _ => {
+            !token.is_empty()
+                && !token
+                    .bytes()
+                    .any(|b| b <= b' ' || matches!(b, b'*' | b'>' | 0x7F))
+        }
+    })
+}
+
+/// Whether some subject matches both filters.
+pub(super) fn intersect(a: &str, b: &str) -> bool {
+    let (mut a, mut b) = (a.split('.'), b.split('.'));
+    loop {
+        match (a.next(), b.next()) {
+            (None, None) => return true,
+            (Some(">"), Some(_)) | (Some(_), Some(">")) => return true,
+            (Some(x), Some(y)) if x == y || x == "*" || y == "*" => {}
+            _ => return false,
+        }
+    }
+}
+
+/// Whether every subject that matches `inner` matches `outer`.
+pub(super) fn covers(outer: &str, inner: &str) -> bool {
+    let (mut outer, mut inner) = (outer.split('.'), inner.split('.'));
+    loop {
+        match (outer.next(), inner.next()) {
+            (None, None) => return true,
+            (Some(">"), Some(_)) => return true,
+            (Some("*"), Some(y)) if y != ">" => {}
+            (Some(x), Some(y)) if x == y => {}
+            _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "subject_tests.rs"]
+mod tests;
