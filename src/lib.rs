@@ -2,7 +2,10 @@
 
 pub mod auth;
 pub mod device;
+pub mod jetstream;
 pub mod mapping;
 pub mod message;
 pub mod mqtt;
 pub mod session;
+pub mod tasks;
+pub mod telemetry;

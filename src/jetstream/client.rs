@@ -1,0 +1,245 @@
+//! The NATS connection: made once, reconnected for ever, its state visible to those who publish.
+
+use std::time::Duration;
+
+use async_nats::{Client, ConnectOptions, Event};
+use serde::Deserialize;
+use tokio::sync::watch;
+
+use super::Error;
+
+/// Fast batch ingest came with this release.
+pub const SERVER_VERSION_MIN: &str = "2.14.0";
+
+/// How to reach NATS.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// One or more server URLs, separated by commas.
+    pub url: String,
+    /// How long the first connection may take, in milliseconds; after it the start fails.
+    pub connect_timeout_ms: u64,
+    /// How long a JetStream API request may take, in milliseconds.
+    pub request_timeout_ms: u64,
+    /// Credentials file (`.creds`), if the server asks for one.
+    pub credentials: Option<std::path::PathBuf>,
+    /// Use streams that acknowledge before they store; a PUBACK then means less than stored.
+    pub allow_async_persist: bool,
+    /// Bring streams that differ from `subjects/streams.toml` in line with it at start.
+    pub apply: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            url: "nats://127.0.0.1:4222".to_owned(),
+            connect_timeout_ms: 30_000,
+            request_timeout_ms: 5_000,
+            credentials: None,
+            allow_async_persist: false,
+            apply: false,
+        }
+    }
+}
+
+impl Config {
+    /// Every fault, as `key: what was expected`.
+    #[must_use]
+    pub fn validate(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        for url in self.url.split(',') {
+            if let Err(error) = url.trim().parse::<async_nats::ServerAddr>() {
+                faults.push(format!(
+                    "url: expected nats://HOST:PORT, found {url:?}: {error}"
+                ));
+            }
+        }
+        if self.connect_timeout_ms == 0 {
+            faults.push("connect_timeout_ms: expected more than 0".to_owned());
+        }
+        if self.request_timeout_ms == 0 {
+            faults.push("request_timeout_ms: expected more than 0".to_owned());
+        }
+        faults
+    }
+}
+
+/// Whether the connection stands, and how often it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct State {
+    /// Usable now.
+    pub connected: bool,
+    /// Raised by every reconnect: what was in flight before is in doubt.
+    pub epoch: u64,
+}
+
+/// The shared NATS connection.
+#[derive(Clone)]
+pub struct Link {
+    /// The client; cheap to clone.
+    pub client: Client,
+    /// Its state.
+    pub state: watch::Receiver<State>,
+    url: String,
+}
+
+impl Link {
+    /// Connects, and checks the server's version.
+    ///
+    /// # Errors
+    /// [`Error::Connect`] when no server answers in time, [`Error::ServerTooOld`].
+    pub async fn connect(config: &Config) -> Result<Self, Error> {
+        let (sender, state) = watch::channel(State {
+            connected: true,
+            epoch: 0,
+        });
+        let mut options = ConnectOptions::new()
+            .name("jetway")
+            .connection_timeout(Duration::from_secs(5))
+            .request_timeout(Some(Duration::from_millis(config.request_timeout_ms)))
+            .ping_interval(Duration::from_secs(10))
+            .max_reconnects(None)
+            .reconnect_delay_callback(reconnect_delay)
+            .subscription_capacity(64 * 1024)
+            .event_callback(move |event| {
+                observe(&sender, &event);
+                std::future::ready(())
+            });
+        if let Some(file) = &config.credentials {
+            options = options
+                .credentials_file(file)
+                .await
+                .map_err(|error| connect_error(config, &error))?;
+        }
+        let client = first_connection(config, options).await?;
+        let link = Self {
+            client,
+            state,
+            url: config.url.clone(),
+        };
+        let found = link.client.server_info().version;
+        if !version_at_least(&found, SERVER_VERSION_MIN) {
+            return Err(Error::ServerTooOld {
+                url: link.url,
+                found,
+                needed: SERVER_VERSION_MIN,
+            });
+        }
+        Ok(link)
+    }
+
+    /// Where it connects.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Whether it stands now.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        self.state.borrow().connected
+    }
+}
+
+/// Tries until the configured time is over: servers of one host often start together.
+async fn first_connection(config: &Config, options: ConnectOptions) -> Result<Client, Error> {
+    let servers: Vec<&str> = config.url.split(',').map(str::trim).collect();
+    let deadline = tokio::time::Instant::now() + Duration::from_millis(config.connect_timeout_ms);
+    let mut delay = Duration::from_millis(50);
+    loop {
+        let error = match options.clone().connect(&servers).await {
+            Ok(client) => return Ok(client),
+            Err(error) => error,
+        };
+        if tokio::time::Instant::now() + delay > deadline {
+            return Err(connect_error(config, &error));
+        }
+        tracing::warn!(url = config.url, %error, "NATS is not there yet");
+        tokio::time::sleep(delay).await;
+        delay = (delay * 2).min(Duration::from_secs(2));
+    }
+}
+
+fn connect_error(config: &Config, error: &dyn std::fmt::Display) -> Error {
+    Error::Connect {
+        url: config.url.clone(),
+        reason: error.to_string(),
+    }
+}
+
+/// 20 ms at first, so that a restarted server is found at once; at most 1 s, so that a long outage costs nothing.
+fn reconnect_delay(attempts: usize) -> Duration {
+    let doublings = u32::try_from(attempts.min(6)).unwrap_or(6);
+    Duration::from_millis(20 * 2u64.pow(doublings)).min(Duration::from_secs(1))
+}
+
+fn observe(state: &watch::Sender<State>, event: &Event) {
+    match event {
+        Event::Connected => {
+            state.send_modify(|state| {
+                state.connected = true;
+                state.epoch += 1;
+            });
+            tracing::info!("NATS connected");
+        }
+        Event::Disconnected => {
+            state.send_modify(|state| state.connected = false);
+            tracing::warn!("NATS disconnected");
+        }
+        Event::Closed => {
+            state.send_modify(|state| state.connected = false);
+            tracing::error!("NATS connection closed for good");
+        }
+        Event::SlowConsumer(subscription) => {
+            tracing::warn!(
+                subscription,
+                "NATS subscription overflowed, messages were dropped"
+            );
+        }
+        Event::ServerError(error) => tracing::warn!(%error, "NATS server error"),
+        Event::ClientError(error) => tracing::warn!(%error, "NATS client error"),
+        Event::LameDuckMode | Event::Draining => tracing::info!(%event, "NATS server"),
+    }
+}
+
+/// Compares the numbers of `major.minor.patch`; what follows a dash (`-RC.1`, `-dev`) is ignored.
+fn version_at_least(found: &str, needed: &str) -> bool {
+    let numbers = |version: &str| -> Vec<u32> {
+        let release = version.split('-').next().unwrap_or_default();
+        release
+            .split('.')
+            .map(|part| part.parse().unwrap_or(0))
+            .collect()
+    };
+    numbers(found) >= numbers(needed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_compare_by_number() {
+        for (found, enough) in [
+            ("2.14.0", true),
+            ("2.15.0", true),
+            ("2.14.0-RC.2", true),
+            ("3.0.0", true),
+            ("2.9.22", false),
+            ("2.13.99", false),
+            ("garbage", false),
+        ] {
+            assert_eq!(
+                version_at_least(found, SERVER_VERSION_MIN),
+                enough,
+                "{found}"
+            );
+        }
+    }
+
+    #[test]
+    fn reconnects_quickly_and_then_once_a_second() {
+        assert_eq!(reconnect_delay(0), Duration::from_millis(20));
+        assert_eq!(reconnect_delay(1_000), Duration::from_secs(1));
+    }
+}

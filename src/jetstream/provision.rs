@@ -1,0 +1,303 @@
+//! The streams exist and are what `subjects/streams.toml` says.
+//!
+//! A missing stream is created. One that differs is reported key by key and left alone, unless the operator asked for
+//! `apply`: someone may have had a reason. What the uplink cannot work without is an error, not a report.
+
+use std::time::Duration;
+
+use async_nats::RequestErrorKind;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+
+use super::{Error, Link};
+
+/// One stream as it should be: the configuration object of `$JS.API.STREAM.CREATE`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stream {
+    /// Its name.
+    pub name: String,
+    /// Its configuration, JSON as the server takes it.
+    pub config: Value,
+}
+
+/// What the server really does with a message before it acknowledges it (GUARANTEES: the class of G-STORE).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Durability {
+    /// The stream.
+    pub stream: String,
+    /// `memory`, `file` or `file, async`.
+    pub storage: String,
+    /// Copies.
+    pub replicas: u64,
+}
+
+/// Publishes each stream's durability, so that nobody believes more than is true.
+pub fn register(durabilities: &[Durability], registry: &mut Registry) {
+    let family = Family::<Durability, Gauge>::default();
+    for durability in durabilities {
+        family.get_or_create(durability).set(1);
+    }
+    registry.register(
+        "stream_durability",
+        "What each stream does before it acknowledges, as found at start",
+        family,
+    );
+}
+
+/// Creates what is missing, reports or applies what differs; gives each stream's real durability.
+///
+/// # Errors
+/// [`Error::NoJetStream`], [`Error::Stream`] when the server refuses one, [`Error::AsyncPersist`].
+pub async fn ensure(
+    link: &Link,
+    streams: &[Stream],
+    apply: bool,
+    allow_async_persist: bool,
+) -> Result<Vec<Durability>, Error> {
+    let mut found = Vec::with_capacity(streams.len());
+    for stream in streams {
+        let actual = match info(link, &stream.name).await? {
+            None => create(link, "CREATE", stream).await?,
+            Some(actual) => reconcile(link, stream, actual, apply).await?,
+        };
+        check(&stream.name, &stream.config, &actual, allow_async_persist)?;
+        let durability = durability(&stream.name, &actual);
+        tracing::info!(
+            stream = durability.stream,
+            storage = durability.storage,
+            replicas = durability.replicas,
+            "stream ready"
+        );
+        found.push(durability);
+    }
+    Ok(found)
+}
+
+/// The names of streams that are missing now; for readiness.
+///
+/// # Errors
+/// [`Error::Request`] when the server does not answer.
+pub async fn missing(link: &Link, streams: &[Stream]) -> Result<Vec<String>, Error> {
+    let mut missing = Vec::new();
+    for stream in streams {
+        if info(link, &stream.name).await?.is_none() {
+            missing.push(stream.name.clone());
+        }
+    }
+    Ok(missing)
+}
+
+async fn info(link: &Link, name: &str) -> Result<Option<Value>, Error> {
+    const STREAM_NOT_FOUND: u64 = 10_059;
+    let answer = request(link, &format!("$JS.API.STREAM.INFO.{name}"), &Value::Null).await?;
+    match answer.get("error") {
+        None => Ok(Some(config_of(answer))),
+        Some(error) if error.get("err_code").and_then(Value::as_u64) == Some(STREAM_NOT_FOUND) => {
+            Ok(None)
+        }
+        Some(error) => Err(refused(name, error)),
+    }
+}
+
+async fn create(link: &Link, verb: &str, stream: &Stream) -> Result<Value, Error> {
+    let subject = format!("$JS.API.STREAM.{verb}.{}", stream.name);
+    let answer = request(link, &subject, &stream.config).await?;
+    match answer.get("error") {
+        None => Ok(config_of(answer)),
+        Some(error) => Err(refused(&stream.name, error)),
+    }
+}
+
+async fn reconcile(
+    link: &Link,
+    stream: &Stream,
+    actual: Value,
+    apply: bool,
+) -> Result<Value, Error> {
+    let differences = differences(&stream.config, &actual);
+    if differences.is_empty() {
+        return Ok(actual);
+    }
+    for (key, wanted, actual) in &differences {
+        tracing::warn!(stream = stream.name, key, %wanted, %actual, apply, "stream differs from its declaration");
+    }
+    if apply {
+        create(link, "UPDATE", stream).await
+    } else {
+        Ok(actual)
+    }
+}
+
+/// The keys that we declare and the server holds otherwise: (key, wanted, actual).
+fn differences(wanted: &Value, actual: &Value) -> Vec<(String, Value, Value)> {
+    let Value::Object(wanted) = wanted else {
+        return Vec::new();
+    };
+    wanted
+        .iter()
+        .filter_map(|(key, wanted)| {
+            let actual = actual.get(key).unwrap_or(&Value::Null);
+            (!covers(wanted, actual)).then(|| (key.clone(), wanted.clone(), actual.clone()))
+        })
+        .collect()
+}
+
+/// Whether the server's value says what we asked for; it leaves out defaults and adds keys of its own.
+fn covers(wanted: &Value, actual: &Value) -> bool {
+    match (wanted, actual) {
+        (Value::Object(wanted), Value::Object(actual)) => wanted
+            .iter()
+            .all(|(key, wanted)| covers(wanted, actual.get(key).unwrap_or(&Value::Null))),
+        (Value::Array(wanted), Value::Array(actual)) => {
+            wanted.len() == actual.len()
+                && wanted
+                    .iter()
+                    .zip(actual)
+                    .all(|(wanted, actual)| covers(wanted, actual))
+        }
+        (Value::Bool(false), Value::Null) => true,
+        (Value::Number(wanted), Value::Null) => wanted.as_i64() == Some(0),
+        (Value::String(wanted), Value::Null) => wanted.is_empty(),
+        (wanted, actual) => wanted == actual,
+    }
+}
+
+/// What must be so, declared or not: batches where we declare them, and an acknowledgement that means stored.
+fn check(
+    name: &str,
+    wanted: &Value,
+    actual: &Value,
+    allow_async_persist: bool,
+) -> Result<(), Error> {
+    let flag = |config: &Value, key: &str| config.get(key).and_then(Value::as_bool) == Some(true);
+    if flag(wanted, "allow_batched") && !flag(actual, "allow_batched") {
+        return Err(Error::Stream {
+            stream: name.to_owned(),
+            reason: "allow_batched is off and the gateway publishes in batches; set nats.apply = true to turn it on".to_owned(),
+        });
+    }
+    let persist = actual.get("persist_mode").and_then(Value::as_str);
+    if persist == Some("async") && !allow_async_persist {
+        return Err(Error::AsyncPersist {
+            stream: name.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+fn durability(name: &str, actual: &Value) -> Durability {
+    let text = |key: &str| actual.get(key).and_then(Value::as_str).unwrap_or_default();
+    let storage = match text("persist_mode") {
+        "async" => format!("{}, async", text("storage")),
+        _ => text("storage").to_owned(),
+    };
+    Durability {
+        stream: name.to_owned(),
+        storage,
+        replicas: actual
+            .get("num_replicas")
+            .and_then(Value::as_u64)
+            .unwrap_or(1),
+    }
+}
+
+fn config_of(mut answer: Value) -> Value {
+    answer
+        .get_mut("config")
+        .map(Value::take)
+        .unwrap_or_default()
+}
+
+fn refused(stream: &str, error: &Value) -> Error {
+    let text = |key: &str| error.get(key).map(ToString::to_string).unwrap_or_default();
+    Error::Stream {
+        stream: stream.to_owned(),
+        reason: format!(
+            "{} ({})",
+            text("description").trim_matches('"'),
+            text("err_code")
+        ),
+    }
+}
+
+/// One JetStream API request; a server that just started may need a moment before JetStream answers.
+async fn request(link: &Link, subject: &str, body: &Value) -> Result<Value, Error> {
+    const TRIES: u32 = 50;
+    const BETWEEN: Duration = Duration::from_millis(100);
+    let payload = match body {
+        Value::Null => bytes::Bytes::new(),
+        body => body.to_string().into(),
+    };
+    let mut tries = 1;
+    let message = loop {
+        match link
+            .client
+            .request(subject.to_owned(), payload.clone())
+            .await
+        {
+            Ok(message) => break message,
+            Err(error) if error.kind() == RequestErrorKind::NoResponders && tries < TRIES => {
+                tries += 1;
+                tokio::time::sleep(BETWEEN).await;
+            }
+            Err(error) if error.kind() == RequestErrorKind::NoResponders => {
+                return Err(Error::NoJetStream {
+                    url: link.url().to_owned(),
+                    reason:
+                        "no responders; start nats-server with -js, or enable it for the account"
+                            .to_owned(),
+                });
+            }
+            Err(error) => {
+                return Err(Error::Request {
+                    subject: subject.to_owned(),
+                    reason: error.to_string(),
+                });
+            }
+        }
+    };
+    serde_json::from_slice(&message.payload).map_err(|error| Error::Request {
+        subject: subject.to_owned(),
+        reason: format!("unreadable answer: {error}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_declared_keys_count_as_drift() {
+        let wanted = json!({"name": "UP", "subjects": ["up.>"], "max_age": 0, "sealed": false});
+        let actual =
+            json!({"name": "UP", "subjects": ["up.>"], "metadata": {"_nats.ver": "2.15.0"}});
+        assert_eq!(differences(&wanted, &actual), []);
+        let actual = json!({"name": "UP", "subjects": ["up.>", "x"], "max_age": 5});
+        let keys: Vec<String> = differences(&wanted, &actual)
+            .into_iter()
+            .map(|(key, ..)| key)
+            .collect();
+        assert_eq!(keys, ["max_age", "subjects"]);
+    }
+
+    #[test]
+    fn a_stream_that_acknowledges_before_it_stores_is_refused() {
+        let asynchronous = json!({"storage": "file", "persist_mode": "async", "num_replicas": 3});
+        let refused = check("UP", &json!({}), &asynchronous, false);
+        assert!(matches!(refused, Err(Error::AsyncPersist { .. })));
+        assert!(check("UP", &json!({}), &asynchronous, true).is_ok());
+        assert_eq!(durability("UP", &asynchronous).storage, "file, async");
+    }
+
+    #[test]
+    fn a_stream_without_batches_is_refused() {
+        let wanted = json!({"allow_batched": true});
+        assert!(check("UP", &wanted, &json!({}), false).is_err());
+        assert!(check("UP", &wanted, &wanted, false).is_ok());
+    }
+}

@@ -1,0 +1,76 @@
+//! What became of one sender's messages, counted in the order in which it sent them.
+//!
+//! One sender's messages go through one publisher shard and are finished in order, so "stored" is a counter:
+//! no allocation, lock or future per message. Only refusals, which are rare, carry data.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use futures_util::task::AtomicWaker;
+
+/// Why a message was not stored, for good.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The stream or the account is full.
+    #[error("the stream is full: {0}")]
+    Full(String),
+    /// Larger than the stream or server takes.
+    #[error("the message is too large for the stream: {0}")]
+    TooLarge(String),
+    /// Another answer that names this message.
+    #[error("the stream refused the message: {0}")]
+    Refused(String),
+    /// No clear answer within the retry budget; it may or may not be stored.
+    #[error("the stream did not answer within the retry budget")]
+    Unanswered,
+}
+
+/// Shared between a sender and the publisher shard that finishes its messages.
+#[derive(Debug, Default)]
+pub struct Receipts {
+    finished: AtomicU64,
+    refused: Mutex<Vec<(u64, Refusal)>>,
+    waker: AtomicWaker,
+}
+
+impl Receipts {
+    /// Finishes the sender's next message; called by the shard, in the sender's order.
+    pub(super) fn finish(&self, refusal: Option<Refusal>) {
+        if let Some(refusal) = refusal {
+            let number = self.finished.load(Ordering::Relaxed);
+            self.refused
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push((number, refusal));
+        }
+        self.finished.fetch_add(1, Ordering::Release);
+        self.waker.wake();
+    }
+
+    /// Ready once more than `seen` messages are finished; gives their number.
+    pub fn poll_finished(&self, context: &Context<'_>, seen: u64) -> Poll<u64> {
+        let finished = self.finished.load(Ordering::Acquire);
+        if finished > seen {
+            return Poll::Ready(finished);
+        }
+        self.waker.register(context.waker());
+        match self.finished.load(Ordering::Acquire) {
+            finished if finished > seen => Poll::Ready(finished),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// How many messages are finished.
+    #[must_use]
+    pub fn finished(&self) -> u64 {
+        self.finished.load(Ordering::Acquire)
+    }
+
+    /// Takes the refusals among the finished messages: (number counted from 0, why).
+    #[must_use]
+    pub fn take_refused(&self) -> Vec<(u64, Refusal)> {
+        std::mem::take(&mut self.refused.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

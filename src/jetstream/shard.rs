@@ -1,0 +1,347 @@
+//! One publisher shard: a task that owns its queue, sends a batch, waits for what became of it, finishes messages in order.
+//!
+//! Invariants: one batch is open at a time; messages are finished from the front only, each exactly once; a message
+//! that may be stored without our knowing is never sent again after the retry budget, since the server's
+//! duplicate window might have forgotten it.
+
+use std::collections::VecDeque;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::{HeaderMap, HeaderName, HeaderValue, StatusCode, Subject, Subscriber};
+use futures_util::StreamExt;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::batch::{self, Answer};
+use super::publisher::{Metrics, Outgoing};
+use super::{Link, Refusal};
+use crate::message::Headers;
+
+/// Bytes of one batch: what the client buffers at once.
+const BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// First wait after a failure; doubles.
+const BACKOFF_MIN: Duration = Duration::from_millis(10);
+const BACKOFF_MAX: Duration = Duration::from_secs(1);
+
+pub(super) struct Shard {
+    pub(super) stream: Arc<str>,
+    pub(super) link: Link,
+    pub(super) queue: mpsc::Receiver<Outgoing>,
+    pub(super) pool: Arc<Semaphore>,
+    pub(super) metrics: Metrics,
+    pub(super) ack_timeout: Duration,
+    pub(super) retry_budget: Duration,
+    /// Taken from the queue and not finished, in the order of publishing.
+    pub(super) unfinished: VecDeque<Outgoing>,
+    pub(super) batches: u64,
+}
+
+/// How a batch ended.
+enum End {
+    /// Every message of it is finished or will be without sending it again.
+    Done,
+    /// Send the unfinished ones again.
+    Again(String),
+}
+
+impl Shard {
+    pub(super) async fn run(mut self, shutdown: CancellationToken) {
+        let prefix = format!("_jw.ack.{}", uuid::Uuid::now_v7().simple());
+        let Some(mut answers) = self.subscribe(&prefix, &shutdown).await else {
+            return;
+        };
+        let mut backoff = BACKOFF_MIN;
+        loop {
+            self.take_queued();
+            if self.unfinished.is_empty() {
+                tokio::select! {
+                    () = shutdown.cancelled() => return,
+                    first = self.queue.recv() => match first {
+                        Some(first) => self.unfinished.push_back(first),
+                        None => return,
+                    },
+                }
+                self.take_queued();
+            }
+            let end = tokio::select! {
+                () = shutdown.cancelled() => return,
+                end = self.publish_batch(&prefix, &mut answers) => end,
+            };
+            self.finish_refused();
+            match end {
+                End::Done => {
+                    backoff = BACKOFF_MIN;
+                    self.metrics.stalled.set(0);
+                }
+                End::Again(reason) => {
+                    self.metrics.retries.inc();
+                    if self.link.is_connected() {
+                        tracing::warn!(
+                            stream = &*self.stream,
+                            reason,
+                            unfinished = self.unfinished.len(),
+                            "publishing again"
+                        );
+                    }
+                    self.give_up_unanswered();
+                    self.wait(backoff).await;
+                    backoff = (backoff * 2).min(BACKOFF_MAX);
+                }
+            }
+        }
+    }
+
+    async fn subscribe(&self, prefix: &str, shutdown: &CancellationToken) -> Option<Subscriber> {
+        let subject = format!("{prefix}.>");
+        loop {
+            match self.link.client.subscribe(subject.clone()).await {
+                Ok(subscriber) => return Some(subscriber),
+                Err(error) => {
+                    tracing::error!(stream = &*self.stream, %error, "cannot subscribe to answers");
+                }
+            }
+            tokio::select! {
+                () = shutdown.cancelled() => return None,
+                () = tokio::time::sleep(BACKOFF_MAX) => {}
+            }
+        }
+    }
+
+    fn take_queued(&mut self) {
+        while self.unfinished.len() < batch::MESSAGES_MAX {
+            let Ok(next) = self.queue.try_recv() else {
+                break;
+            };
+            self.unfinished.push_back(next);
+        }
+        self.metrics
+            .waiting
+            .set(i64::try_from(self.queue.len() + self.unfinished.len()).unwrap_or(i64::MAX));
+    }
+
+    /// Sends the front of what is unfinished as one batch and waits until it ended.
+    async fn publish_batch(&mut self, prefix: &str, answers: &mut Subscriber) -> End {
+        let count = self.batch_messages();
+        if count == 0 {
+            return End::Done;
+        }
+        if !self.link.is_connected() {
+            self.metrics.stalled.set(self.oldest_wait_seconds());
+            return End::Again("NATS is away".to_owned());
+        }
+        let epoch = self.link.state.borrow_and_update().epoch;
+        self.batches += 1;
+        self.metrics.batches.inc();
+        if let Err(reason) = self.send(prefix, count).await {
+            return End::Again(reason);
+        }
+        self.await_commit(prefix, answers, count, epoch).await
+    }
+
+    /// How many messages the next batch takes: up to a refused one, within the batch's limits, at least one.
+    fn batch_messages(&self) -> usize {
+        let mut bytes = 0;
+        self.unfinished
+            .iter()
+            .take(batch::MESSAGES_MAX)
+            .take_while(|outgoing| outgoing.refusal.is_none())
+            .take_while(|outgoing| {
+                let fits = bytes == 0 || bytes + outgoing.bytes as usize <= BATCH_BYTES_MAX;
+                bytes += outgoing.bytes as usize;
+                fits
+            })
+            .count()
+    }
+
+    async fn send(&mut self, prefix: &str, count: usize) -> Result<(), String> {
+        let now = Instant::now();
+        let client = &self.link.client;
+        for (index, outgoing) in self.unfinished.iter_mut().take(count).enumerate() {
+            outgoing.sent_at.get_or_insert(now);
+            let message = &outgoing.message;
+            let reply = batch::reply_subject(prefix, self.batches, index + 1, count);
+            let subject = Subject::from_utf8(message.subject.as_bytes().clone())
+                .map_err(|error| error.to_string())?;
+            client
+                .publish_with_reply_and_headers(
+                    subject,
+                    reply,
+                    wire_headers(&message.headers),
+                    message.payload.clone(),
+                )
+                .await
+                .map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Finishes messages as answers say so, until the batch has ended.
+    async fn await_commit(
+        &mut self,
+        prefix: &str,
+        answers: &mut Subscriber,
+        count: usize,
+        epoch: u64,
+    ) -> End {
+        let mut finished = 0;
+        let mut state = self.link.state.clone();
+        let mut deadline = Instant::now() + self.ack_timeout;
+        loop {
+            let answer = tokio::select! {
+                biased;
+                answer = timeout_at(deadline, answers.next()) => answer,
+                changed = state.wait_for(|now| now.epoch != epoch || !now.connected) => {
+                    drop(changed);
+                    return End::Again("the connection was lost".to_owned());
+                }
+            };
+            let Ok(answer) = answer else {
+                self.metrics.stalled.set(self.oldest_wait_seconds());
+                return End::Again("no answer in time".to_owned());
+            };
+            let Some(answer) = answer else {
+                return End::Again("the answers' subscription ended".to_owned());
+            };
+            let no_responders = answer.status == Some(StatusCode::NO_RESPONDERS);
+            let read = batch::read(
+                prefix,
+                self.batches,
+                &answer.subject,
+                no_responders,
+                &answer.payload,
+            );
+            match read {
+                None => {}
+                Some(Answer::Stored(stored)) => {
+                    self.finish_stored(stored.min(count), &mut finished).await;
+                    deadline = Instant::now() + self.ack_timeout;
+                }
+                Some(Answer::Committed(stored)) => {
+                    self.finish_stored(stored.min(count), &mut finished).await;
+                    let refused = self
+                        .unfinished
+                        .front()
+                        .is_some_and(|next| next.refusal.is_some());
+                    return match stored >= count || refused {
+                        true => End::Done,
+                        false => End::Again(format!("{stored} of {count} stored")),
+                    };
+                }
+                Some(Answer::Refused { number, refusal }) => {
+                    let index = number.wrapping_sub(1).wrapping_sub(finished);
+                    if let Some(outgoing) = self.unfinished.get_mut(index) {
+                        outgoing.refusal = Some(refusal);
+                    }
+                    // A batch that ends before its first unfinished message has nothing more to say.
+                    if index == 0 || number == count {
+                        return End::Done;
+                    }
+                }
+                Some(Answer::Broken(reason)) => return End::Again(reason),
+            }
+        }
+    }
+
+    /// Finishes the batch's messages up to `stored`; `finished` counts those that already are.
+    async fn finish_stored(&mut self, stored: usize, finished: &mut usize) {
+        while *finished < stored {
+            let Some(outgoing) = self.unfinished.pop_front() else {
+                return;
+            };
+            *finished += 1;
+            self.metrics.stored.inc();
+            self.metrics
+                .stored_bytes
+                .inc_by(outgoing.message.payload.len() as u64);
+            outgoing.finish(None);
+            self.pool.add_permits(outgoing.bytes as usize);
+            if let Some(live) = outgoing.live {
+                self.publish_live(
+                    live.as_ref(),
+                    &outgoing.message.headers,
+                    outgoing.message.payload,
+                )
+                .await;
+            }
+        }
+    }
+
+    /// The copy for whoever listens now; at most once, so a failure only shows in the count.
+    async fn publish_live(&self, subject: &str, headers: &Headers, payload: bytes::Bytes) {
+        let sent = self
+            .link
+            .client
+            .publish_with_headers(subject.to_owned(), wire_headers(headers), payload)
+            .await;
+        if sent.is_ok() {
+            self.metrics.live.inc();
+        }
+    }
+
+    /// Finishes refused messages that have come to the front.
+    fn finish_refused(&mut self) {
+        while let Some(refusal) = self
+            .unfinished
+            .front()
+            .and_then(|next| next.refusal.clone())
+        {
+            let Some(outgoing) = self.unfinished.pop_front() else {
+                return;
+            };
+            self.metrics.refused.inc();
+            tracing::warn!(stream = &*self.stream, subject = %outgoing.message.subject, %refusal, "message refused");
+            outgoing.finish(Some(refusal));
+            self.pool.add_permits(outgoing.bytes as usize);
+        }
+    }
+
+    /// Refuses messages whose fate has been unknown for the whole retry budget.
+    fn give_up_unanswered(&mut self) {
+        let budget = self.retry_budget;
+        for outgoing in &mut self.unfinished {
+            if outgoing.sent_at.is_some_and(|sent| sent.elapsed() > budget) {
+                outgoing.refusal = Some(Refusal::Unanswered);
+            }
+        }
+        self.finish_refused();
+    }
+
+    /// Waits before the next try: for the connection if that is what is missing, else for the backoff.
+    async fn wait(&mut self, backoff: Duration) {
+        let mut state = self.link.state.clone();
+        if self.link.is_connected() {
+            tokio::time::sleep(backoff).await;
+        } else {
+            let connected = state.wait_for(|state| state.connected);
+            drop(tokio::time::timeout(BACKOFF_MAX, connected).await);
+        }
+    }
+
+    fn oldest_wait_seconds(&self) -> i64 {
+        let sent = self.unfinished.front().and_then(|oldest| oldest.sent_at);
+        i64::try_from(sent.map_or(1, |sent| sent.elapsed().as_secs().max(1))).unwrap_or(i64::MAX)
+    }
+}
+
+impl Outgoing {
+    fn finish(&self, refusal: Option<Refusal>) {
+        if let Some(receipts) = &self.receipts {
+            receipts.finish(refusal);
+        }
+    }
+}
+
+/// Plain data to what the NATS client sends; a header that would break the protocol was encoded where it was added.
+fn wire_headers(headers: &Headers) -> HeaderMap {
+    let mut wire = HeaderMap::new();
+    for (name, value) in headers.iter() {
+        match (HeaderName::from_str(name), HeaderValue::from_str(value)) {
+            (Ok(name), Ok(value)) => wire.append(name, value),
+            _ => tracing::error!(name, "header left out: it would break NATS framing"),
+        }
+    }
+    wire
+}
