@@ -1,3 +1,15 @@
-//! STEP 3: may a device do that.
+//! STEP 3: who is it. A CONNECT's client id, user name and password become an authenticated
+//! [`Device`](crate::device::Device), or a refusal with its reason.
+//!
+//! `credentials` is pure: what a device says and whether a secret proves it. `devices` is the database of products
+//! and devices. `authenticate` joins the two behind a bounded cache.
+//!
+//! Invariants: a database that is slow or away never turns into "bad credentials"; no secret is logged.
 
 pub mod acl;
+pub mod authenticate;
+pub mod credentials;
+pub mod devices;
+
+pub use authenticate::{Authenticator, Config, Denied, Error};
+pub use devices::Devices;

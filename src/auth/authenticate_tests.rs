@@ -1,0 +1,309 @@
+//! Logins against a real SQLite file: proof, cache, and a database that is busy or away.
+
+use futures_util::future::join_all;
+use sqlx::SqlitePool;
+use tempfile::TempDir;
+
+use super::*;
+use crate::auth::credentials::{Credentials, Method, Secret};
+
+/// A database with the devices `p/d0` to `p/d9`, of the same secret, and an authenticator in front of it.
+struct Bench {
+    authenticator: Authenticator,
+    devices: Devices,
+    /// A second way into the same file: what another program does to it.
+    outside: SqlitePool,
+    _folder: TempDir,
+}
+
+fn secret() -> Secret {
+    Secret::from_key(b"the key of all devices")
+}
+
+fn login(name: &str) -> Credentials {
+    let device = DeviceId::new("p", name).unwrap();
+    Credentials::generate(&device, &secret(), Method::HmacSha256)
+        .ok()
+        .unwrap()
+}
+
+impl Bench {
+    async fn new(config: &Config, connections_max: u32) -> Self {
+        let folder = TempDir::new().unwrap();
+        let url = format!("sqlite://{}/jetway.db", folder.path().display());
+        let database = devices::Config {
+            connections_max,
+            ..devices::Config::default()
+        };
+        let devices = Devices::open(&url, &database).await.unwrap();
+        let names: Vec<String> = (0..10).map(|n| format!("d{n}")).collect();
+        devices
+            .add("p", &names, Some(&secret()))
+            .await
+            .ok()
+            .unwrap();
+        Self {
+            authenticator: Authenticator::new(config, devices.clone()),
+            devices,
+            outside: SqlitePool::connect(&url).await.unwrap(),
+            _folder: folder,
+        }
+    }
+
+    async fn outside(&self, sql: &'static str) {
+        sqlx::query(sql).execute(&self.outside).await.unwrap();
+    }
+
+    async fn log_in(&self, name: &str) -> Result<Device, Error> {
+        self.log_in_at(Instant::now(), name).await
+    }
+
+    async fn log_in_at(&self, now: Instant, name: &str) -> Result<Device, Error> {
+        let Credentials {
+            client_id,
+            username,
+            password,
+        } = login(name);
+        let outcome = self
+            .authenticator
+            .authenticate_at(now, &client_id, Some(&username), Some(password.as_bytes()))
+            .await;
+        self.authenticator.metrics.count(&outcome);
+        outcome
+    }
+
+    fn misses(&self) -> u64 {
+        self.authenticator.metrics.cache_misses.get()
+    }
+}
+
+fn denied(outcome: Result<Device, Error>) -> Denied {
+    match outcome {
+        Err(Error::Denied(denied)) => denied,
+        other => panic!("expected a denial, got {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_device_logs_in_and_is_remembered() {
+    let bench = Bench::new(&Config::default(), 4).await;
+    for _ in 0..3 {
+        let device = bench.log_in("d1").await.unwrap();
+        assert_eq!(device.id, DeviceId::new("p", "d1").unwrap());
+        assert_eq!(device.scope, Scope::Full);
+        assert!(device.sub_devices.is_empty());
+    }
+    let metrics = &bench.authenticator.metrics;
+    assert_eq!(metrics.accepted.get(), 3);
+    assert_eq!(
+        (metrics.cache_misses.get(), metrics.cache_hits.get()),
+        (1, 2)
+    );
+}
+
+#[tokio::test]
+async fn each_denial_has_its_reason() {
+    let bench = Bench::new(&Config::default(), 4).await;
+    bench
+        .outside("UPDATE device SET enabled = FALSE WHERE name = 'd2'")
+        .await;
+    bench
+        .outside("UPDATE device SET secret = 'abc' WHERE name = 'd3'")
+        .await;
+    let d1 = login("d1");
+    let (d2, d3, ghost) = (login("d2"), login("d3"), login("ghost"));
+    let forged = format!("{};hmacsha1", "0".repeat(40));
+    let cases = [
+        ("token", &d1.client_id, &d1.username, &forged),
+        ("token", &d2.client_id, &d2.username, &forged),
+        ("disabled", &d2.client_id, &d2.username, &d2.password),
+        ("secret", &d3.client_id, &d3.username, &d3.password),
+        (
+            "unknown_device",
+            &ghost.client_id,
+            &ghost.username,
+            &ghost.password,
+        ),
+        (
+            "registration",
+            &"register&p&d1".to_owned(),
+            &d1.username,
+            &d1.password,
+        ),
+        ("identity", &"d1".to_owned(), &d1.username, &d1.password),
+        ("username", &d1.client_id, &d1.client_id, &d1.password),
+        ("mismatch", &d1.client_id, &d2.username, &d2.password),
+        ("password", &d1.client_id, &d1.username, &d1.username),
+    ];
+    for (reason, client_id, username, password) in cases {
+        let outcome = bench
+            .authenticator
+            .authenticate(client_id, Some(username), Some(password.as_bytes()))
+            .await;
+        assert_eq!(denied(outcome).reason(), reason);
+    }
+    let mut registry = Registry::default();
+    bench.authenticator.metrics.register(&mut registry);
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    assert!(
+        text.contains("auth_denied_total{reason=\"token\"} 2\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("auth_denied_total{reason=\"disabled\"} 1\n"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn an_unknown_device_can_log_in_soon_after_it_was_added() {
+    let config = Config::default();
+    let bench = Bench::new(&config, 4).await;
+    let now = Instant::now();
+    assert_eq!(
+        denied(bench.log_in_at(now, "new").await),
+        Denied::UnknownDevice
+    );
+    let added = bench
+        .devices
+        .add("p", &["new".to_owned()], Some(&secret()))
+        .await;
+    assert!(added.is_ok());
+    assert_eq!(
+        denied(bench.log_in_at(now, "new").await),
+        Denied::UnknownDevice
+    );
+    assert_eq!(bench.misses(), 1);
+    let later = now + Duration::from_millis(config.cache_unknown_ttl_ms);
+    assert!(bench.log_in_at(later, "new").await.is_ok());
+}
+
+#[tokio::test]
+async fn a_disabled_device_is_denied_once_forgotten_or_expired() {
+    let config = Config::default();
+    let bench = Bench::new(&config, 4).await;
+    let now = Instant::now();
+    for name in ["d1", "d2"] {
+        assert!(bench.log_in_at(now, name).await.is_ok());
+    }
+    bench.outside("UPDATE device SET enabled = FALSE").await;
+    bench
+        .authenticator
+        .forget(&DeviceId::new("p", "d1").unwrap());
+    assert_eq!(denied(bench.log_in_at(now, "d1").await), Denied::Disabled);
+    assert!(bench.log_in_at(now, "d2").await.is_ok());
+    let later = now + Duration::from_millis(config.cache_ttl_ms);
+    assert_eq!(denied(bench.log_in_at(later, "d2").await), Denied::Disabled);
+}
+
+#[tokio::test]
+async fn a_look_up_that_was_under_way_when_its_device_was_forgotten_is_not_cached() {
+    let bench = Bench::new(&Config::default(), 1).await;
+    let held = bench.devices.hold().await;
+    let forget = async {
+        bench
+            .authenticator
+            .forget(&DeviceId::new("p", "d1").unwrap());
+        drop(held);
+    };
+    // join! polls in order: the look-up waits for the held connection when its device is forgotten.
+    let (outcome, ()) = tokio::join!(bench.log_in("d1"), forget);
+    assert!(outcome.is_ok());
+    assert!(bench.log_in("d1").await.is_ok());
+    assert_eq!(bench.misses(), 2);
+}
+
+#[tokio::test]
+async fn logins_of_one_unknown_device_share_one_look_up() {
+    let bench = Bench::new(&Config::default(), 1).await;
+    let logins = join_all((0..500).map(|_| bench.log_in("ghost"))).await;
+    for outcome in logins {
+        assert_eq!(denied(outcome), Denied::UnknownDevice);
+    }
+    assert_eq!(bench.misses(), 1);
+}
+
+#[tokio::test]
+async fn a_cancelled_look_up_is_taken_over_by_a_waiting_login() {
+    let bench = Bench::new(&Config::default(), 1).await;
+    let held = bench.devices.hold().await;
+    let mut first = Box::pin(bench.log_in("d1"));
+    assert!(futures_util::poll!(&mut first).is_pending());
+    let mut second = Box::pin(bench.log_in("d1"));
+    assert!(futures_util::poll!(&mut second).is_pending());
+    drop(first);
+    drop(held);
+    assert!(second.await.is_ok());
+}
+
+// G24: slow is "unavailable" within a bounded time, cached devices are unaffected, recovery needs no restart.
+#[tokio::test]
+async fn a_slow_database_is_unavailable_in_time_and_recovers() {
+    let config = Config {
+        lookup_timeout_ms: 50,
+        ..Config::default()
+    };
+    let bench = Bench::new(&config, 1).await;
+    assert!(bench.log_in("d0").await.is_ok());
+    let held = bench.devices.hold().await;
+    let begun = Instant::now();
+    let names: Vec<String> = (0..300).map(|n| format!("d{}", n % 10)).collect();
+    let outcomes = join_all(names.iter().map(|name| bench.log_in(name))).await;
+    // Not one after the other: 270 time-outs in a row would take 13 s.
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    for (name, outcome) in names.iter().zip(outcomes) {
+        match outcome {
+            Ok(_) => assert_eq!(name, "d0"),
+            Err(Error::Unavailable(devices::Error::Timeout(_))) => assert_ne!(name, "d0"),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    assert_eq!(bench.authenticator.metrics.unavailable.get(), 270);
+    drop(held);
+    assert!(bench.log_in("d1").await.is_ok());
+}
+
+#[tokio::test]
+async fn a_failing_database_is_unavailable_and_recovers() {
+    let bench = Bench::new(&Config::default(), 2).await;
+    bench.outside("ALTER TABLE device RENAME TO away").await;
+    for name in ["d1", "ghost"] {
+        let outcome = bench.log_in(name).await;
+        assert!(matches!(
+            outcome,
+            Err(Error::Unavailable(devices::Error::Database(..)))
+        ));
+    }
+    bench.outside("ALTER TABLE away RENAME TO device").await;
+    assert!(bench.log_in("d1").await.is_ok());
+    assert_eq!(denied(bench.log_in("ghost").await), Denied::UnknownDevice);
+}
+
+#[tokio::test]
+async fn the_cache_is_bounded() {
+    let config = Config {
+        cache_entries_max: 100,
+        ..Config::default()
+    };
+    let bench = Bench::new(&config, 4).await;
+    for n in 0..2_000 {
+        assert!(bench.log_in(&format!("ghost{n}")).await.is_err());
+    }
+    assert!(bench.authenticator.cache.len() <= 100);
+}
+
+#[test]
+fn limits_that_cannot_work_are_faults() {
+    assert_eq!(Config::default().validate(), Vec::<String>::new());
+    let config = Config {
+        lookup_timeout_ms: 0,
+        cache_entries_max: 0,
+        cache_ttl_ms: 1,
+        cache_unknown_ttl_ms: 2,
+    };
+    let faults = config.validate();
+    assert!(faults[0].starts_with("lookup_timeout_ms is 0"));
+    assert!(faults[1].starts_with("cache_entries_max is 0"));
+    assert!(faults[2].starts_with("cache_unknown_ttl_ms is 2"));
+}
