@@ -1,11 +1,33 @@
 //! Jetway, an IoT device message gateway for NATS JetStream: devices speak MQTT, services speak NATS.
+//!
+#![doc = include_str!("ARCHITECTURE.md")]
+
+// In the order of the data flow.
+pub mod net;
+
+pub mod mqtt;
+
+pub mod session;
 
 pub mod auth;
-pub mod device;
-pub mod jetstream;
+
 pub mod mapping;
+
+pub mod jetstream;
+
+pub mod connection;
+pub mod registry;
+
+pub mod downlink;
+pub mod status;
+pub mod uplink;
+
+pub mod admin;
+pub mod cli;
+pub mod config;
+pub mod gateway;
+
+pub mod device;
 pub mod message;
-pub mod mqtt;
-pub mod session;
 pub mod tasks;
 pub mod telemetry;

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Installs what the tests need and runs all of them: format, lints, documentation, unit, doc and integration tests.
+# Stops at the first failure. As root on Debian it installs missing packages; otherwise it says which are missing.
+# The tests find or download nats-server themselves, as `jetway dev` does. Licences and advisories: deploy/audit.sh.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+phase() {
+    local name=$1 start=$SECONDS
+    shift
+    printf '\n== %s\n' "$name"
+    "$@"
+    printf '== %s: %d s\n' "$name" $((SECONDS - start))
+}
+
+system_packages() {
+    local missing=()
+    command -v cc >/dev/null && command -v make >/dev/null || missing+=(build-essential)
+    command -v python3 >/dev/null || missing+=(python3)
+    python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
+    command -v mosquitto_pub >/dev/null || missing+=(mosquitto-clients)
+    if [ ${#missing[@]} -gt 0 ]; then
+        if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+            echo "missing, by their Debian names: ${missing[*]}; install them and run this again" >&2
+            exit 1
+        fi
+        apt-get update -qq
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+    fi
+    cargo fmt --version && cargo clippy --version || {
+        echo "missing: a Rust toolchain with rustfmt and clippy (rustup component add rustfmt clippy)" >&2
+        exit 1
+    }
+}
+
+# Beside the build output and not in the system, so that nothing of the user's is touched.
+python_packages() {
+    local wanted="paho-mqtt==2.1.0 nats-py==2.11.0" folder=target/python
+    if [ "$(cat "$folder/.wanted" 2>/dev/null)" != "$wanted" ]; then
+        rm -rf "$folder"
+        # shellcheck disable=SC2086 # two words
+        python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target "$folder" $wanted
+        printf '%s' "$wanted" >"$folder/.wanted"
+    fi
+    echo "$folder: $wanted"
+}
+
+documentation() {
+    RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps
+}
+
+phase "system packages" system_packages
+phase "python packages" python_packages
+phase "format" cargo fmt --check
+phase "lints" cargo clippy --locked --all-targets -- -D warnings
+phase "documentation" documentation
+phase "build" cargo test --locked --no-run
+phase "tests" cargo test --locked
+printf '\nall passed in %d s\n' "$SECONDS"

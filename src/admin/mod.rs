@@ -1,0 +1,8 @@
+//! The operator's HTTP port: `/livez`, `/readyz`, `/metrics`.
+//!
+//! Liveness says that the process runs. Readiness follows the real ability to store (G38): NATS connected, all streams
+//! there, no shard without an answer, not draining.
+
+mod http;
+
+pub use http::Admin;

@@ -1,0 +1,27 @@
+//! `jetway check`: reads a configuration as `run` would, and starts nothing.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use crate::config::Config;
+use crate::gateway;
+
+/// Arguments of `jetway check`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Configuration file (TOML); without it the environment alone is read
+    #[arg(long, env = "JETWAY_CONFIG")]
+    config: Option<PathBuf>,
+}
+
+/// Reports every fault of the configuration, the mapping rules and the stream declarations.
+pub(super) fn run(args: &Args) -> Result<bool> {
+    let config = Config::load(args.config.as_deref(), std::env::vars())?;
+    let mapping = gateway::mapping(&config)?;
+    println!("configuration is valid");
+    for stream in gateway::streams(&mapping) {
+        println!("stream {}: {}", stream.name, stream.config);
+    }
+    Ok(true)
+}

@@ -1,0 +1,71 @@
+//! The commands and their exit status.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use super::{check, dev, device, run, send, subjects, tail};
+use crate::config::Faults;
+
+/// The exit status for a configuration that cannot be used (`EX_CONFIG` of sysexits).
+const EXIT_CONFIG: u8 = 78;
+
+/// Jetway: an IoT device message gateway for NATS JetStream.
+#[derive(Parser)]
+#[command(version, about)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a gateway with its own nats-server and database on this machine
+    Dev(dev::Args),
+    /// Run a gateway against servers that already run
+    Run(run::Args),
+    /// Check a configuration and report all faults
+    Check(check::Args),
+    /// Make devices, print their credentials
+    Device(device::Args),
+    /// Look at the mapping between topics and subjects
+    Subjects(subjects::Args),
+    /// Print messages of a NATS subject as they come
+    Tail(tail::Args),
+    /// Send a stored message to a device
+    Send(send::Args),
+    /// Print the path of a usable nats-server; gets one if there is none
+    NatsServer,
+}
+
+async fn nats_server() -> Result<bool> {
+    let binary = dev::nats_server::locate(&dev::nats_server::default_cache_dir()).await?;
+    println!("{}", binary.display());
+    Ok(true)
+}
+
+/// Runs a command to its end; what went wrong is on stderr.
+pub async fn execute(cli: Cli) -> ExitCode {
+    let done = match cli.command {
+        Command::Dev(args) => Box::pin(dev::run(args)).await,
+        Command::Run(args) => Box::pin(run::run(args)).await,
+        Command::Check(args) => check::run(&args),
+        Command::Device(args) => device::run(args).await.map(|()| true),
+        Command::Subjects(args) => subjects::run(&args),
+        Command::Tail(args) => tail::run(args).await,
+        Command::Send(args) => send::run(args).await,
+        Command::NatsServer => nats_server().await,
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("jetway: {error:#}");
+            match error.is::<Faults>() {
+                true => ExitCode::from(EXIT_CONFIG),
+                false => ExitCode::FAILURE,
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! `jetway dev`: a whole gateway on one machine, with its own nats-server, database and demo devices.
+
+mod command;
+mod demo;
+pub mod nats_server;
+mod seed;
+
+pub(super) use command::{Args, run};

@@ -1,0 +1,145 @@
+//! `jetway device` as typed, against a real SQLite file.
+
+use clap::Parser;
+use tempfile::TempDir;
+
+use super::*;
+use crate::auth::{Authenticator, authenticate};
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// What a command line prints, or its error with its causes.
+async fn run(folder: &TempDir, line: &str) -> Result<String, String> {
+    let url = format!("sqlite://{}/state/jetway.db", folder.path().display());
+    let words = ["device"].into_iter().chain(line.split_whitespace());
+    let line = Line::try_parse_from(words.chain(["--database", &url]))
+        .map_err(|error| error.to_string())?;
+    let mut out = Vec::new();
+    execute(line.args, &mut out)
+        .await
+        .map_err(|error| format!("{error:#}"))?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
+fn folder() -> TempDir {
+    TempDir::new().unwrap()
+}
+
+#[tokio::test]
+async fn added_devices_can_log_in_with_what_was_printed() {
+    let folder = folder();
+    let printed = run(&folder, "add p d --count 3 --json --method hmacsha1")
+        .await
+        .unwrap();
+    let url = format!("sqlite://{}/state/jetway.db", folder.path().display());
+    let devices = Devices::open(&url, &Config::default()).await.unwrap();
+    let authenticator = Authenticator::new(&authenticate::Config::default(), devices);
+    let lines: Vec<serde_json::Value> = printed
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 3);
+    for (n, line) in lines.iter().enumerate() {
+        let field = |name: &str| line[name].as_str().unwrap();
+        assert_eq!(
+            (field("product"), field("name")),
+            ("p", format!("d{n}").as_str())
+        );
+        assert!(field("password").ends_with(";hmacsha1"));
+        let device = authenticator
+            .authenticate(
+                field("client_id"),
+                Some(field("username")),
+                Some(field("password").as_bytes()),
+            )
+            .await
+            .unwrap();
+        assert_eq!(device.id.name(), field("name"));
+    }
+}
+
+#[tokio::test]
+async fn credentials_are_what_add_printed() {
+    let folder = folder();
+    let added = run(&folder, "add p d --secret AAECAwQFBgcICQoLDA0ODxAREhM=")
+        .await
+        .unwrap();
+    let fields: Vec<&str> = added.lines().nth(1).unwrap().split('\t').collect();
+    assert_eq!(
+        fields[..4],
+        ["p", "d", "AAECAwQFBgcICQoLDA0ODxAREhM=", "p&d"]
+    );
+    assert_eq!(
+        added.lines().next().unwrap().split('\t').count(),
+        fields.len()
+    );
+    assert_eq!(run(&folder, "credentials p d").await.unwrap(), added);
+    let sha1 = run(&folder, "credentials p d --method hmacsha1")
+        .await
+        .unwrap();
+    assert!(sha1.ends_with(";hmacsha1\n"));
+}
+
+#[tokio::test]
+async fn ls_prints_no_secret() {
+    let folder = folder();
+    run(&folder, "add q z").await.unwrap();
+    run(&folder, "add p d --count 2").await.unwrap();
+    let all = "p\td0\tenabled\np\td1\tenabled\nq\tz\tenabled\n";
+    assert_eq!(run(&folder, "ls").await.unwrap(), all);
+    assert_eq!(run(&folder, "ls q").await.unwrap(), "q\tz\tenabled\n");
+}
+
+#[tokio::test]
+async fn errors_name_the_argument_and_what_was_expected() {
+    let folder = folder();
+    run(&folder, "add p d").await.unwrap();
+    let cases: [(&str, &[&str]); 8] = [
+        (
+            "add p d",
+            &[
+                "PRODUCT NAME",
+                "expected a new device",
+                "p/d exists already",
+            ],
+        ),
+        (
+            "add p e --secret abc",
+            &["--secret", "expected standard base64"],
+        ),
+        ("add p e --count 0", &["--count", "1..=1000000"]),
+        ("add p e/f", &["PRODUCT NAME", "deviceName", "'/'"]),
+        ("add p e&f", &["PRODUCT NAME", "e&f", "'&'"]),
+        (
+            "add p e --method md5",
+            &["--method", "expected hmacsha256 or hmacsha1"],
+        ),
+        (
+            "credentials p gone",
+            &["PRODUCT NAME", "no device p/gone", "device add"],
+        ),
+        ("credentials p a+b", &["PRODUCT NAME", "deviceName", "'+'"]),
+    ];
+    for (line, parts) in cases {
+        let error = run(&folder, line).await.expect_err(line);
+        for part in parts {
+            assert!(error.contains(part), "{line}: {error}");
+        }
+    }
+    assert_eq!(run(&folder, "ls").await.unwrap(), "p\td\tenabled\n");
+}
+
+#[tokio::test]
+async fn a_database_of_another_kind_is_refused() {
+    let line = Line::try_parse_from(["device", "ls", "--database", "postgres://h/db"]).unwrap();
+    let error = execute(line.args, &mut Vec::new()).await.unwrap_err();
+    let text = format!("{error:#}");
+    assert!(
+        text.starts_with("--database: database URL: expected sqlite://"),
+        "{text}"
+    );
+}

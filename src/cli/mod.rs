@@ -1,0 +1,12 @@
+//! The command line: one file per subcommand.
+
+mod check;
+mod command;
+pub mod dev;
+pub mod device;
+mod run;
+mod send;
+mod subjects;
+mod tail;
+
+pub use command::{Cli, execute};

@@ -1,0 +1,291 @@
+//! The whole configuration: every module's own, from a TOML file and the environment.
+//!
+//! `JETWAY_<SECTION>_<KEY>` overrides `<key>` of `[<section>]`; `JETWAY_PROFILE` the profile. All faults are reported at once,
+//! each with its place and what was expected, and nothing starts with one.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use crate::auth;
+use crate::connection;
+use crate::jetstream;
+use crate::mapping;
+use crate::net;
+use crate::session;
+use crate::telemetry;
+
+/// Environment variables of other parts of the program, which are not configuration keys.
+const NOT_CONFIGURATION: [&str; 2] = ["JETWAY_NATS_SERVER", "JETWAY_CONFIG"];
+
+/// Everything a gateway needs to know; each section belongs to the module that reads it.
+#[derive(Debug, Clone, PartialEq, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Which topic rules and login apply.
+    pub profile: Profile,
+    /// MQTT listener.
+    pub mqtt: net::listener::Config,
+    /// Sockets of devices.
+    pub connection: connection::Config,
+    /// Sessions of devices.
+    pub session: session::Config,
+    /// Logins.
+    pub auth: auth::Config,
+    /// Database of products and devices.
+    pub database: Database,
+    /// NATS.
+    pub nats: jetstream::client::Config,
+    /// Publishing into the uplink stream.
+    pub publisher: jetstream::publisher::Config,
+    /// Topics and subjects.
+    pub mapping: mapping::Settings,
+    /// An operator's own mapping rules, beside the built-in ones.
+    pub rules: Rules,
+    /// The operator's HTTP port.
+    pub http: Http,
+    /// Stopping.
+    pub drain: Drain,
+    /// Logs.
+    pub log: telemetry::Config,
+}
+
+/// A set of topic rules and logins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// Devices of products with the platform's topics and credentials.
+    #[default]
+    Device,
+}
+
+/// Where products and devices are.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Database {
+    /// `sqlite:` URL.
+    pub url: String,
+    /// Connections at the same time.
+    pub connections_max: u32,
+    /// How long a locked database is waited for, in milliseconds.
+    pub busy_timeout_ms: u64,
+}
+
+impl Default for Database {
+    fn default() -> Self {
+        let pool = auth::devices::Config::default();
+        Self {
+            url: "sqlite:jetway.db".to_owned(),
+            connections_max: pool.connections_max,
+            busy_timeout_ms: pool.busy_timeout_ms,
+        }
+    }
+}
+
+impl Database {
+    /// The pool's part of it.
+    #[must_use]
+    pub fn pool(&self) -> auth::devices::Config {
+        auth::devices::Config {
+            connections_max: self.connections_max,
+            busy_timeout_ms: self.busy_timeout_ms,
+        }
+    }
+}
+
+/// An operator's own mapping rules.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rules {
+    /// A file in the form of `subjects/rules.toml`.
+    pub file: Option<std::path::PathBuf>,
+}
+
+/// The operator's HTTP port.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Http {
+    /// Address and port; port 0 takes any free one.
+    pub listen: SocketAddr,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+        }
+    }
+}
+
+/// Stopping.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Drain {
+    /// How long a stop may take before it is forced, in milliseconds.
+    pub deadline_ms: u64,
+}
+
+impl Default for Drain {
+    fn default() -> Self {
+        Self {
+            deadline_ms: 20_000,
+        }
+    }
+}
+
+/// Everything that is wrong, a line each: place, key, what was expected.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Faults(pub Vec<String>);
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("\n"))
+    }
+}
+
+impl std::error::Error for Faults {}
+
+impl Config {
+    /// Reads `file`, if there is one, and then `environment`.
+    ///
+    /// # Errors
+    /// Every fault that was found.
+    pub fn load(
+        file: Option<&Path>,
+        environment: impl Iterator<Item = (String, String)>,
+    ) -> Result<Self, Faults> {
+        let mut faults = Vec::new();
+        let mut merged = file.map_or_else(Table::new, |path| read_file(path, &mut faults));
+        for (name, value) in environment {
+            if name.starts_with("JETWAY_") && !NOT_CONFIGURATION.contains(&name.as_str()) {
+                override_key(&mut merged, &name, value, &mut faults);
+            }
+        }
+        // What was wrong in the file or the environment is reported and left out, so this reads the rest.
+        let config: Self = match Table::try_into(merged) {
+            Ok(config) => config,
+            Err(error) => {
+                faults.push(error.to_string());
+                Self::default()
+            }
+        };
+        faults.extend(config.validate());
+        match faults.is_empty() {
+            true => Ok(config),
+            false => Err(Faults(faults)),
+        }
+    }
+
+    /// The faults of single values and of values that do not fit each other.
+    fn validate(&self) -> Vec<String> {
+        let sections = [
+            ("mqtt", self.mqtt.validate()),
+            ("connection", self.connection.validate()),
+            ("session", self.session.validate()),
+            ("auth", self.auth.validate()),
+            ("database", self.database.pool().validate()),
+            ("nats", self.nats.validate()),
+            ("publisher", self.publisher.validate()),
+            ("log", self.log.validate()),
+        ];
+        let mut faults: Vec<String> = sections
+            .into_iter()
+            .flat_map(|(section, faults)| {
+                faults
+                    .into_iter()
+                    .map(move |fault| format!("[{section}] {fault}"))
+            })
+            .collect();
+        let device_bytes = self.session.uplink_inflight_bytes_max;
+        if self.publisher.inflight_bytes_max < device_bytes {
+            faults.push(format!(
+                "[publisher] inflight_bytes_max: expected at least session.uplink_inflight_bytes_max ({device_bytes}), found {}",
+                self.publisher.inflight_bytes_max
+            ));
+        }
+        faults
+    }
+}
+
+/// Reads a file; what is wrong in it is reported with its line and left out.
+fn read_file(path: &Path, faults: &mut Vec<String>) -> Table {
+    let mut text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => {
+            faults.push(format!(
+                "{}: expected a readable file: {error}",
+                path.display()
+            ));
+            return Table::new();
+        }
+    };
+    // One fault at a time is what the parser finds, so each faulty line is blanked and the rest read again.
+    loop {
+        let Err(error) = toml::from_str::<Config>(&text) else {
+            return text.parse().unwrap_or_default();
+        };
+        let span = error.span().unwrap_or(0..0);
+        let before = text.get(..span.start).unwrap_or_default();
+        let line = before.matches('\n').count() + 1;
+        faults.push(format!(
+            "{}:{line}: {}",
+            path.display(),
+            error.message().trim()
+        ));
+        let start = before.rfind('\n').map_or(0, |at| at + 1);
+        let end = text
+            .get(start..)
+            .and_then(|rest| rest.find('\n'))
+            .map_or(text.len(), |at| start + at);
+        if text
+            .get(start..end)
+            .is_none_or(|line| line.trim().is_empty())
+        {
+            return Table::new();
+        }
+        text.replace_range(start..end, "");
+    }
+}
+
+/// Applies one variable, if the key exists and takes the value.
+fn override_key(merged: &mut Table, name: &str, value: String, faults: &mut Vec<String>) {
+    let key = name.trim_start_matches("JETWAY_").to_ascii_lowercase();
+    // A number or a boolean is read as one first; everything may also be a string.
+    let typed = format!("value = {value}")
+        .parse::<Table>()
+        .ok()
+        .and_then(|mut table| table.remove("value"));
+    let mut error = None;
+    for value in typed.into_iter().chain([Value::String(value)]) {
+        let change = match key.split_once('_') {
+            Some((section, key)) => Table::from_iter([(
+                section.to_owned(),
+                Value::Table(Table::from_iter([(key.to_owned(), value)])),
+            )]),
+            None => Table::from_iter([(key.clone(), value)]),
+        };
+        match Table::try_into::<Config>(change.clone()) {
+            Ok(_) => return merge(merged, change),
+            Err(found) => error = Some(found),
+        }
+    }
+    if let Some(error) = error {
+        faults.push(format!("environment {name}: {}", error.message().trim()));
+    }
+}
+
+fn merge(into: &mut Table, change: Table) {
+    for (key, value) in change {
+        match (into.get_mut(&key), value) {
+            (Some(Value::Table(into)), Value::Table(change)) => merge(into, change),
+            (_, value) => drop(into.insert(key, value)),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

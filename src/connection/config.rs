@@ -1,0 +1,49 @@
+//! Limits of a connection.
+
+use serde::Deserialize;
+
+/// Limits of one connection.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// From the accepted socket to the answered CONNECT, in milliseconds (G15).
+    pub handshake_timeout_ms: u64,
+    /// How long a device may not take any byte of what is written to it, in milliseconds (G04).
+    pub write_timeout_ms: u64,
+    /// Bytes written to a device that it has not taken; beyond it nothing more is read from it or taken for it.
+    pub outbound_bytes_max: usize,
+    /// Bytes read from a device that is held back, to find its PINGREQs (G27).
+    pub read_ahead_bytes_max: usize,
+    /// Downlinks that wait for a device that does not take them.
+    pub downlink_queue_max: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            handshake_timeout_ms: 10_000,
+            write_timeout_ms: 20_000,
+            outbound_bytes_max: 256 * 1024,
+            read_ahead_bytes_max: 64 * 1024,
+            downlink_queue_max: 256,
+        }
+    }
+}
+
+impl Config {
+    /// Every fault, as `key: what was expected`.
+    #[must_use]
+    pub fn validate(&self) -> Vec<String> {
+        [
+            ("handshake_timeout_ms", self.handshake_timeout_ms),
+            ("write_timeout_ms", self.write_timeout_ms),
+            ("outbound_bytes_max", self.outbound_bytes_max as u64),
+            ("read_ahead_bytes_max", self.read_ahead_bytes_max as u64),
+            ("downlink_queue_max", self.downlink_queue_max as u64),
+        ]
+        .into_iter()
+        .filter(|(_, value)| *value == 0)
+        .map(|(key, _)| format!("{key}: expected more than 0"))
+        .collect()
+    }
+}

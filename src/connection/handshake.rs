@@ -1,0 +1,228 @@
+//! From an accepted socket to a live session: CONNECT, agreement, login, ownership, CONNACK.
+//!
+//! A peer that does not finish in time costs a socket and a few hundred bytes for that long (G15).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::Shared;
+use super::driver::Driver;
+use super::metrics::Rejected;
+use super::wire::Wire;
+use crate::auth;
+use crate::auth::acl::Action;
+use crate::device::{Connection, Device};
+use crate::mapping::Mapping;
+use crate::mqtt::{Connect, Packet, Publish, ReasonCode, Version, Will};
+use crate::registry::Mailbox;
+use crate::session::Session;
+use crate::session::connect::{Agreement, agree, refusal};
+use crate::status::Slot;
+use crate::telemetry;
+use crate::uplink::Sender;
+
+/// What a refused peer is told, and how that is counted.
+struct Refused {
+    answer: Option<ReasonCode>,
+    rejected: Rejected,
+}
+
+impl Refused {
+    fn silently(rejected: Rejected) -> Self {
+        Self {
+            answer: None,
+            rejected,
+        }
+    }
+
+    fn with(answer: ReasonCode, rejected: Rejected) -> Self {
+        Self {
+            answer: Some(answer),
+            rejected,
+        }
+    }
+}
+
+/// Lets a peer in, or answers and closes; the driver's first output is the CONNACK.
+pub(super) async fn handshake(
+    shared: &Arc<Shared>,
+    socket: TcpStream,
+    peer: SocketAddr,
+    number: u64,
+) -> Option<Driver> {
+    let mut wire = Wire::new(socket, shared.session.packet_bytes_max);
+    let limit = Duration::from_millis(shared.config.handshake_timeout_ms);
+    let admitted = match timeout(limit, admit(shared, &mut wire)).await {
+        Ok(admitted) => admitted,
+        Err(_) => Err(on_timeout(&wire)),
+    };
+    match admitted {
+        Ok(admitted) => {
+            shared.metrics.accepted.inc();
+            Some(admitted.into_driver(shared, wire, peer, number))
+        }
+        Err(refused) => {
+            shared.metrics.reject(refused.rejected);
+            if let Some(reason) = refused.answer {
+                // The answer comes before the close, but nobody is waited for longer than for a handshake (G21).
+                if wire.send(&Packet::Connack(refusal(reason))).is_ok() {
+                    drop(timeout(limit, wire.finish()).await);
+                }
+            }
+            tracing::debug!(%peer, rejected = ?refused.rejected, answer = ?refused.answer, "connect rejected");
+            None
+        }
+    }
+}
+
+/// A peer that sent its CONNECT waits for us and is told so (G24); one that did not is just closed.
+fn on_timeout(wire: &Wire) -> Refused {
+    match wire.codec.version() {
+        Some(_) => Refused::with(ReasonCode::ServerUnavailable, Rejected::Unavailable),
+        None => Refused::silently(Rejected::Timeout),
+    }
+}
+
+/// A device that may come in.
+struct Admitted {
+    connect: Box<Connect>,
+    agreement: Agreement,
+    device: Device,
+    /// Room for the `connected` event and for the `disconnected` of a connection that is taken over.
+    slots: (Slot, Slot),
+}
+
+async fn admit(shared: &Shared, wire: &mut Wire) -> Result<Admitted, Refused> {
+    let connect = read_connect(wire).await?;
+    let agreement = agree(&connect, &shared.session)
+        .map_err(|reason| Refused::with(reason, Rejected::Unsupported))?;
+    let device = shared
+        .authenticator
+        .authenticate(
+            &connect.client_id,
+            connect.username.as_deref(),
+            connect.password.as_deref(),
+        )
+        .await
+        .map_err(|error| login_refused(&connect, &error))?;
+    if let Some(will) = &connect.will {
+        // A Will passes the check of ordinary publishes, before it is accepted (G10).
+        shared
+            .uplink
+            .authorize(&device, Action::Publish, will.topic.as_str())
+            .map_err(|error| Refused::with(error.reason_code(), Rejected::NotAuthorized))?;
+    }
+    let slots = (shared.status.slot().await, shared.status.slot().await);
+    Ok(Admitted {
+        connect,
+        agreement,
+        device,
+        slots,
+    })
+}
+
+async fn read_connect(wire: &mut Wire) -> Result<Box<Connect>, Refused> {
+    loop {
+        match wire.decode() {
+            Ok(Some(Packet::Connect(connect))) => return Ok(connect),
+            Ok(Some(_)) => return Err(Refused::silently(Rejected::Malformed)), // [MQTT-3.1.0-1]
+            Ok(None) => {}
+            Err(error) if error.reason == ReasonCode::UnsupportedProtocolVersion => {
+                // Whoever asks for a version that we do not know reads the answer of the newest that we do,
+                // or at least its first four bytes [MQTT-3.1.2-2].
+                wire.codec.set_version(Version::V3_1_1);
+                return Err(Refused::with(error.reason, Rejected::Unsupported));
+            }
+            Err(error) => {
+                tracing::debug!(%error, "malformed CONNECT");
+                return Err(Refused::silently(Rejected::Malformed)); // [MQTT-3.1.4-1]
+            }
+        }
+        match std::future::poll_fn(|context| wire.poll_read(context)).await {
+            Ok(0) | Err(_) => return Err(Refused::silently(Rejected::SocketClosed)),
+            Ok(_) => {}
+        }
+    }
+}
+
+fn login_refused(connect: &Connect, error: &auth::Error) -> Refused {
+    match error {
+        auth::Error::Denied(reason) => {
+            tracing::info!(client_id = %connect.client_id, %reason, "login denied");
+            Refused::with(ReasonCode::BadUserNameOrPassword, Rejected::NotAuthorized)
+        }
+        auth::Error::Unavailable(reason) => {
+            tracing::error!(client_id = %connect.client_id, %reason, "login impossible");
+            Refused::with(ReasonCode::ServerUnavailable, Rejected::Unavailable)
+        }
+    }
+}
+
+impl Admitted {
+    /// Takes the device's place in the registry; the status events follow the order of ownership.
+    fn into_driver(
+        self,
+        shared: &Arc<Shared>,
+        wire: Wire,
+        peer: SocketAddr,
+        number: u64,
+    ) -> Driver {
+        let connection_id: Box<str> = format!("{}.{number}", shared.run).into();
+        let tokens: Box<str> = Mapping::device_tokens(&self.device.id).into();
+        let (connected, disconnected) = self.slots;
+        let now = telemetry::now();
+        let mailbox = shared.registry.take(&tokens, |previous| {
+            let clock = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
+            let connection = Connection {
+                device: self.device.id.clone(),
+                client_id: (*self.connect.client_id).into(),
+                connection_id: connection_id.clone(),
+                // The clock, unless the last connection was later than that: it may never go back.
+                epoch: previous.map_or(clock, |last| clock.max(last.epoch + 1)),
+                version: version_name(self.connect.version),
+                peer,
+                connected_at_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+            };
+            if let Some(previous) = previous {
+                shared.status.taken_over(disconnected, previous);
+            }
+            shared.status.connected(connected, &connection);
+            Mailbox::new(connection, shared.config.downlink_queue_max)
+        });
+        let session = Session::new(self.agreement, &shared.session, Instant::now());
+        let sender = Sender {
+            device: self.device,
+            tokens,
+            connection_id,
+            trace: u64::from_str_radix(&shared.run, 16).unwrap_or(0) ^ number.rotate_left(32),
+            receipts: Arc::default(),
+            accepted: 0,
+        };
+        let will = self.connect.will.map(|will| Box::new(will_message(will)));
+        Driver::new(Arc::clone(shared), wire, session, sender, mailbox, will)
+    }
+}
+
+/// The PUBLISH that a Will becomes.
+fn will_message(will: Will) -> Publish {
+    Publish {
+        dup: false,
+        qos: will.qos,
+        retain: false,
+        topic: will.topic.as_str().into(),
+        packet_id: None,
+        properties: will.properties,
+        payload: will.payload,
+    }
+}
+
+fn version_name(version: Version) -> &'static str {
+    match version {
+        Version::V3_1_1 => "3.1.1",
+        Version::V5 => "5.0",
+    }
+}

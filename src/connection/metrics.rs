@@ -1,0 +1,98 @@
+//! What is counted of connections; every label has a fixed set of values (G38).
+
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::session::CloseReason;
+
+/// Why a socket did not become a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub enum Rejected {
+    Timeout,
+    SocketClosed,
+    Malformed,
+    Unsupported,
+    NotAuthorized,
+    Unavailable,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RejectedLabel {
+    reason: Rejected,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ClosedLabel {
+    reason: &'static str,
+}
+
+/// Counters of a node's connections; cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Metrics {
+    /// Live now.
+    pub connections: Gauge,
+    /// Accepted CONNECTs.
+    pub accepted: Counter,
+    /// PUBLISH packets from devices.
+    pub publishes: Counter,
+    /// Publishes that the acl or the mapping refused.
+    pub denied: Counter,
+    /// QoS 0 publishes dropped for want of room.
+    pub shed: Counter,
+    /// Times a device was held back for want of room.
+    pub held: Counter,
+    rejected: Family<RejectedLabel, Counter>,
+    closed: Family<ClosedLabel, Counter>,
+}
+
+impl Metrics {
+    /// Counts a socket that did not become a connection.
+    pub fn reject(&self, reason: Rejected) {
+        self.rejected.get_or_create(&RejectedLabel { reason }).inc();
+    }
+
+    /// Counts the end of a connection.
+    pub fn close(&self, reason: CloseReason) {
+        let reason = reason.as_str();
+        self.closed.get_or_create(&ClosedLabel { reason }).inc();
+    }
+
+    /// Publishes the figures.
+    pub fn register(&self, registry: &mut Registry) {
+        registry.register("connections", "Live connections", self.connections.clone());
+        registry.register("connects", "Accepted CONNECTs", self.accepted.clone());
+        registry.register(
+            "connects_rejected",
+            "Sockets that did not become connections",
+            self.rejected.clone(),
+        );
+        registry.register(
+            "disconnects",
+            "Ended connections by reason",
+            self.closed.clone(),
+        );
+        registry.register(
+            "uplink_publishes",
+            "PUBLISH packets from devices",
+            self.publishes.clone(),
+        );
+        registry.register(
+            "uplink_denied",
+            "PUBLISH packets refused by acl or mapping",
+            self.denied.clone(),
+        );
+        registry.register(
+            "uplink_shed",
+            "QoS 0 messages dropped for want of room",
+            self.shed.clone(),
+        );
+        registry.register(
+            "uplink_held",
+            "Times a device was held back for want of room",
+            self.held.clone(),
+        );
+    }
+}

@@ -1,0 +1,43 @@
+//! One task per device: socket + codec + session. `handshake` lets it in, `driver` runs it, `wire` is its socket.
+//!
+//! The task is a loop without protocol: it waits for one event, tells the session, does what the session says. It owns
+//! everything of its connection; others reach it through its mailbox only.
+
+mod config;
+mod driver;
+mod handshake;
+mod metrics;
+mod shared;
+mod wire;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+
+pub use config::Config;
+pub use metrics::Metrics;
+pub use shared::Shared;
+
+/// Serves one accepted socket to its end. `shutdown` ends handshakes only; a live connection is told through its mailbox.
+pub async fn serve(
+    shared: Arc<Shared>,
+    socket: TcpStream,
+    peer: SocketAddr,
+    shutdown: CancellationToken,
+) {
+    let number = shared.accepted.fetch_add(1, Ordering::Relaxed);
+    // Boxed, so that a live connection does not carry the handshake's state along.
+    let handshake = Box::pin(handshake::handshake(&shared, socket, peer, number));
+    let driver = tokio::select! {
+        () = shutdown.cancelled() => None,
+        driver = handshake => driver,
+    };
+    if let Some(driver) = driver {
+        shared.metrics.connections.inc();
+        driver.run().await;
+        shared.metrics.connections.dec();
+    }
+}

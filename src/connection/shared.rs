@@ -1,0 +1,37 @@
+//! What all connections of a node share.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use super::{Config, Metrics};
+use crate::auth::Authenticator;
+use crate::downlink;
+use crate::mapping::Downlink;
+use crate::registry::Registry;
+use crate::session;
+use crate::status::Status;
+use crate::uplink::Uplink;
+
+/// What all connections of a node share.
+pub struct Shared {
+    /// Limits of a connection.
+    pub config: Config,
+    /// Limits of a session.
+    pub session: session::Config,
+    /// Who may connect.
+    pub authenticator: Authenticator,
+    /// Where messages go.
+    pub uplink: Uplink,
+    /// Where status goes.
+    pub status: Status,
+    /// Who is connected here.
+    pub registry: Arc<Registry<Downlink>>,
+    /// Counters of connections.
+    pub metrics: Metrics,
+    /// Counters of downlinks.
+    pub downlinks: downlink::Metrics,
+    /// This run of this node: 16 hexadecimal digits, the first part of every connection id.
+    pub run: Box<str>,
+    /// Connections accepted so far.
+    pub accepted: AtomicU64,
+}

@@ -1,0 +1,116 @@
+//! One socket and its codec: bytes in, packets out, packets in, bytes out.
+//!
+//! An idle connection holds no buffer: bytes are read into the stack and kept only if there are any, so what a payload
+//! pins is the burst it came in and not a fixed-size buffer.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use crate::mqtt::{Codec, Error, Packet, frame_bytes};
+
+/// Most bytes of one read.
+const READ_BYTES_MAX: usize = 16 * 1024;
+
+pub(super) struct Wire {
+    socket: TcpStream,
+    pub(super) codec: Codec,
+    inbound: BytesMut,
+    outbound: BytesMut,
+    /// How many bytes of `inbound` [`Self::take_pings`] has looked through.
+    scanned: usize,
+}
+
+impl Wire {
+    pub(super) fn new(socket: TcpStream, packet_bytes_max: u32) -> Self {
+        Self {
+            socket,
+            codec: Codec::new(packet_bytes_max),
+            inbound: BytesMut::new(),
+            outbound: BytesMut::new(),
+            scanned: 0,
+        }
+    }
+
+    /// Reads what there is; 0 is the end.
+    pub(super) fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut stack = [const { MaybeUninit::uninit() }; READ_BYTES_MAX];
+        let mut read = ReadBuf::uninit(&mut stack);
+        ready!(Pin::new(&mut self.socket).poll_read(context, &mut read))?;
+        if self.inbound.is_empty() {
+            self.inbound = BytesMut::from(read.filled());
+        } else {
+            self.inbound.extend_from_slice(read.filled());
+        }
+        Poll::Ready(Ok(read.filled().len()))
+    }
+
+    /// The next packet of what was read.
+    pub(super) fn decode(&mut self) -> Result<Option<Packet>, Error> {
+        let before = self.inbound.len();
+        let packet = self.codec.decode(&mut self.inbound)?;
+        self.scanned = self.scanned.saturating_sub(before - self.inbound.len());
+        if self.inbound.is_empty() {
+            self.inbound = BytesMut::new();
+        }
+        Ok(packet)
+    }
+
+    /// How many PINGREQs came since the last call, behind packets that are not decoded yet.
+    ///
+    /// A held device still gets its PINGRESP (G27); when the packet itself is decoded later, it is known to be answered.
+    pub(super) fn take_pings(&mut self) -> u32 {
+        const PINGREQ: [u8; 2] = [0xC0, 0x00];
+        let mut pings = 0;
+        while let Some(rest) = self.inbound.get(self.scanned..) {
+            let Ok(Some(bytes)) = frame_bytes(rest) else {
+                break;
+            };
+            let Some(frame) = rest.get(..bytes) else {
+                break;
+            };
+            pings += u32::from(frame == PINGREQ);
+            self.scanned += bytes;
+        }
+        pings
+    }
+
+    pub(super) fn inbound_bytes(&self) -> usize {
+        self.inbound.len()
+    }
+
+    /// Puts a packet behind what is to be written.
+    pub(super) fn send(&mut self, packet: &Packet) -> Result<(), Error> {
+        self.codec.encode(packet, &mut self.outbound)
+    }
+
+    pub(super) fn outbound_bytes(&self) -> usize {
+        self.outbound.len()
+    }
+
+    /// Writes as much as the socket takes now.
+    pub(super) fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let written = ready!(Pin::new(&mut self.socket).poll_write(context, &self.outbound))?;
+        self.outbound.advance(written);
+        if self.outbound.is_empty() {
+            self.outbound = BytesMut::new();
+        }
+        Poll::Ready(match written {
+            0 => Err(io::ErrorKind::WriteZero.into()),
+            written => Ok(written),
+        })
+    }
+
+    /// Writes all that is left and closes our side.
+    pub(super) async fn finish(&mut self) -> io::Result<()> {
+        while !self.outbound.is_empty() {
+            std::future::poll_fn(|context| self.poll_write(context)).await?;
+        }
+        std::future::poll_fn(|context| Pin::new(&mut self.socket).poll_shutdown(context)).await
+    }
+}

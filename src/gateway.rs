@@ -1,0 +1,380 @@
+//! Composition root: builds every part, wires them, starts them, drains them. No logic of its own.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use prometheus_client::registry::Registry as MetricRegistry;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::admin::Admin;
+use crate::auth::{Authenticator, Devices};
+use crate::config::{Config, Faults};
+use crate::connection::{self, Shared};
+use crate::downlink::{self, Live};
+use crate::jetstream::provision::{self, Stream};
+use crate::jetstream::{Link, Publisher};
+use crate::mapping::{Downlink, Mapping};
+use crate::net::Listener;
+use crate::registry::{Command, Registry};
+use crate::status::Status;
+use crate::tasks::{OnExit, Tasks};
+use crate::telemetry;
+use crate::uplink::Uplink;
+
+/// What a PUBLISH adds in NATS to its payload: subject, headers, user properties. Kept free below `max_payload`.
+const NATS_HEADROOM_BYTES: usize = 8 * 1024;
+/// Shards of a status stream: one device's events stay in order in any number; one is enough for a storm.
+const STATUS_SHARDS: usize = 1;
+
+/// A running gateway.
+pub struct Gateway {
+    /// Where devices connect.
+    pub mqtt: SocketAddr,
+    /// Where the operator asks.
+    pub http: SocketAddr,
+    deadline: Duration,
+    /// Cancelled by whoever wants the gateway to stop; starts the drain.
+    stop: CancellationToken,
+    /// Ends the services behind the connections, last.
+    services_stop: CancellationToken,
+    services: Tasks,
+    connections: Tasks,
+    listeners: Tasks,
+    registry: Arc<Registry<Downlink>>,
+    publishers: Vec<Publisher>,
+    link: Link,
+    draining: Arc<AtomicBool>,
+}
+
+/// The rules and streams of a configuration.
+///
+/// # Errors
+/// Every fault of the rules and stream declarations.
+pub fn mapping(config: &Config) -> Result<Mapping, Faults> {
+    let extra = match &config.rules.file {
+        None => None,
+        Some(file) => {
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| Faults(vec![format!("{}: {error}", file.display())]))?;
+            Some((file.display().to_string(), text))
+        }
+    };
+    let extra = extra
+        .as_ref()
+        .map(|(name, text)| (name.as_str(), text.as_str()));
+    let mapping = Mapping::load(&config.mapping, extra)
+        .map_err(|faults| Faults(faults.iter().map(ToString::to_string).collect()))?;
+    check_retry_budget(config, &mapping)?;
+    Ok(mapping)
+}
+
+/// A message sent again after the stream forgot its id would be stored twice (G-ONCE).
+fn check_retry_budget(config: &Config, mapping: &Mapping) -> Result<(), Faults> {
+    let uplink_streams = mapping.uplink_streams();
+    let faults: Vec<String> = mapping
+        .streams
+        .iter()
+        .filter(|stream| uplink_streams.iter().any(|name| **name == *stream.name))
+        .filter_map(|stream| {
+            let window_ms = stream.config.get("duplicate_window")?.as_u64()? / 1_000_000;
+            let budget_ms = config.publisher.retry_budget_ms;
+            (budget_ms >= window_ms).then(|| {
+                format!(
+                    "[publisher] retry_budget_ms: expected less than the duplicate_window of stream {} ({window_ms}), found {budget_ms}",
+                    stream.name
+                )
+            })
+        })
+        .collect();
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(Faults(faults)),
+    }
+}
+
+/// The streams as the server is asked for them.
+#[must_use]
+pub fn streams(mapping: &Mapping) -> Vec<Stream> {
+    mapping
+        .streams
+        .iter()
+        .map(|stream| Stream {
+            name: stream.name.clone(),
+            config: stream.config.clone(),
+        })
+        .collect()
+}
+
+impl Gateway {
+    /// Starts everything; on an error nothing is left running. `stop` asks for the drain.
+    ///
+    /// # Errors
+    /// What is missing to start, and what was expected.
+    pub async fn start(config: &Config, stop: CancellationToken) -> Result<Self> {
+        let mapping = Arc::new(mapping(config)?);
+        let devices = Devices::open(&config.database.url, &config.database.pool())
+            .await
+            .context("database of devices")?;
+        let link = Link::connect(&config.nats).await?;
+        let streams = streams(&mapping);
+        let durabilities = provision::ensure(
+            &link,
+            &streams,
+            config.nats.apply,
+            config.nats.allow_async_persist,
+        )
+        .await?;
+        let listener = Listener::bind(&config.mqtt)
+            .with_context(|| format!("cannot listen for MQTT on {}", config.mqtt.listen))?;
+        let http = TcpListener::bind(config.http.listen)
+            .await
+            .with_context(|| format!("cannot listen for HTTP on {}", config.http.listen))?;
+
+        let services_stop = CancellationToken::new();
+        let mut metrics = telemetry::registry();
+        provision::register(&durabilities, &mut metrics);
+        let parts = Parts {
+            config,
+            mapping,
+            link,
+            services: Tasks::new(stop.clone()),
+            services_stop,
+            metrics,
+        };
+        parts.start(devices, streams, listener, http, stop).await
+    }
+
+    /// Waits until it is asked to stop, then drains: whether everything ended within the deadline and without a failure.
+    pub async fn run(self) -> bool {
+        self.stop.cancelled().await;
+        let failed = self.services.failed();
+        match tokio::time::timeout(self.deadline, self.drain()).await {
+            Ok(()) => !failed,
+            Err(_) => {
+                tracing::error!("drain deadline reached");
+                false
+            }
+        }
+    }
+
+    /// GUARANTEES, Drain: not ready; stop accepting and reading; wait for what is in flight; say goodbye; flush.
+    async fn drain(self) {
+        self.draining.store(true, Ordering::Relaxed);
+        tracing::info!(connections = self.connections.len(), "draining");
+        self.listeners.wait().await;
+        self.registry.broadcast(Command::Drain);
+        self.connections.wait().await;
+        for publisher in &self.publishers {
+            publisher.drained().await;
+        }
+        self.services_stop.cancel();
+        self.services.wait().await;
+        if let Err(error) = self.link.client.drain().await {
+            tracing::warn!(%error, "NATS connection not drained");
+        }
+        tracing::info!("drained");
+    }
+}
+
+/// What is built first, while the rest is wired.
+struct Parts<'a> {
+    config: &'a Config,
+    mapping: Arc<Mapping>,
+    link: Link,
+    services: Tasks,
+    services_stop: CancellationToken,
+    metrics: MetricRegistry,
+}
+
+impl Parts<'_> {
+    async fn start(
+        mut self,
+        devices: Devices,
+        streams: Vec<Stream>,
+        listener: Listener,
+        http: TcpListener,
+        stop: CancellationToken,
+    ) -> Result<Gateway> {
+        let uplink_stream = self.uplink_stream()?;
+        let uplink = self.publisher(
+            &uplink_stream,
+            "uplink_stream",
+            self.config.publisher.shards,
+        );
+        let status = self.publisher("DEVICE_STATUS", "status_stream", STATUS_SHARDS);
+        let application = self.publisher("APPLICATION", "application_stream", STATUS_SHARDS);
+        let registry: Arc<Registry<Downlink>> = Arc::default();
+        let downlinks = downlink::Metrics::default();
+        downlinks.register(&mut self.metrics);
+        self.start_downlinks(&registry, &downlinks).await?;
+        let shared = self.shared(
+            devices,
+            &uplink,
+            (&status, &application),
+            &registry,
+            downlinks,
+        );
+        let draining = Arc::new(AtomicBool::new(false));
+        let addresses = (listener.local_addr()?, http.local_addr()?);
+        self.metrics.register(
+            "connections_refused",
+            "Sockets closed because of the connection limit",
+            listener.refused.clone(),
+        );
+        let connections = self.services.group();
+        let listeners = self.services.group();
+        listeners.spawn(
+            "listener",
+            OnExit::Shutdown,
+            accept(listener, shared, connections.clone(), stop.clone()),
+        );
+        let admin = Admin {
+            link: self.link.clone(),
+            streams,
+            uplink: uplink.clone(),
+            draining: Arc::clone(&draining),
+            registry: self.metrics,
+        };
+        self.services.spawn(
+            "admin",
+            OnExit::Shutdown,
+            admin.run(http, self.services_stop.clone()),
+        );
+        tracing::info!(mqtt = %addresses.0, http = %addresses.1, nats = self.link.url(), "gateway ready");
+        Ok(Gateway {
+            mqtt: addresses.0,
+            http: addresses.1,
+            deadline: Duration::from_millis(self.config.drain.deadline_ms),
+            stop,
+            services_stop: self.services_stop,
+            services: self.services,
+            connections,
+            listeners,
+            registry,
+            publishers: vec![uplink, status, application],
+            link: self.link,
+            draining,
+        })
+    }
+
+    /// The one stream of all uplinks: a connection's messages are finished in order, so they go one way.
+    fn uplink_stream(&self) -> Result<Arc<str>> {
+        match self.mapping.uplink_streams().as_slice() {
+            [stream] => Ok(Arc::clone(stream)),
+            streams => bail!("expected one stream in all up rules, found {streams:?}"),
+        }
+    }
+
+    fn publisher(&mut self, stream: &str, prefix: &'static str, shards: usize) -> Publisher {
+        let mut config = self.config.publisher.clone();
+        config.shards = shards;
+        let publisher = Publisher::start(
+            stream,
+            &config,
+            &self.link,
+            &self.services,
+            &self.services_stop,
+        );
+        publisher.register(&mut self.metrics, prefix);
+        publisher
+    }
+
+    async fn start_downlinks(
+        &self,
+        registry: &Arc<Registry<Downlink>>,
+        metrics: &downlink::Metrics,
+    ) -> Result<()> {
+        let live = Live::new(
+            self.link.clone(),
+            Arc::clone(&self.mapping),
+            Arc::clone(registry),
+            metrics.clone(),
+        );
+        let messages = live.subscribe().await.context("live downlinks")?;
+        self.services.spawn(
+            "downlink",
+            OnExit::Shutdown,
+            live.run(messages, self.services_stop.clone()),
+        );
+        Ok(())
+    }
+
+    fn shared(
+        &mut self,
+        devices: Devices,
+        uplink: &Publisher,
+        status: (&Publisher, &Publisher),
+        registry: &Arc<Registry<Downlink>>,
+        downlinks: downlink::Metrics,
+    ) -> Arc<Shared> {
+        let authenticator = Authenticator::new(&self.config.auth, devices);
+        authenticator.metrics.register(&mut self.metrics);
+        let metrics = connection::Metrics::default();
+        metrics.register(&mut self.metrics);
+        telemetry::register_process(&mut self.metrics);
+        let run: Box<str> = format!("{:016x}", telemetry::random_u64()).into();
+        let status = Status::new(
+            status.0.clone(),
+            status.1.clone(),
+            &run,
+            &self.config.mapping.protocol,
+        );
+        let mut session = self.config.session.clone();
+        session.packet_bytes_max = self.packet_bytes_max();
+        Arc::new(Shared {
+            config: self.config.connection.clone(),
+            session,
+            authenticator,
+            uplink: Uplink::new(Arc::clone(&self.mapping), uplink.clone()),
+            status,
+            registry: Arc::clone(registry),
+            metrics,
+            downlinks,
+            run,
+            accepted: AtomicU64::new(0),
+        })
+    }
+
+    /// One effective limit, no larger than what NATS takes with its headers (G14).
+    fn packet_bytes_max(&self) -> u32 {
+        let payload_max = self.link.client.server_info().max_payload;
+        let stored_max = u32::try_from(payload_max.saturating_sub(NATS_HEADROOM_BYTES));
+        let wanted = self.config.session.packet_bytes_max;
+        let effective = wanted.min(stored_max.unwrap_or(u32::MAX));
+        if effective < wanted {
+            tracing::info!(
+                wanted,
+                effective,
+                payload_max,
+                "packet limit lowered to what NATS takes"
+            );
+        }
+        effective
+    }
+}
+
+/// Serves every accepted socket in a task of its own.
+async fn accept(
+    listener: Listener,
+    shared: Arc<Shared>,
+    connections: Tasks,
+    stop: CancellationToken,
+) {
+    let count = connections.clone();
+    let handshakes_stop = stop.clone();
+    listener
+        .run(
+            stop,
+            move || count.len(),
+            move |socket, peer| {
+                let serve =
+                    connection::serve(Arc::clone(&shared), socket, peer, handshakes_stop.clone());
+                connections.spawn("connection", OnExit::Log, serve);
+            },
+        )
+        .await;
+}

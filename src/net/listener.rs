@@ -1,0 +1,135 @@
+//! Accept loop of one listening address.
+//!
+//! A socket beyond the limit is closed at once and counted: refusing is cheap, accepting and starving is not.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use serde::Deserialize;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+
+/// Where and how much to accept.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Address and port; port 0 takes any free one.
+    pub listen: SocketAddr,
+    /// Connections at the same time; the process needs a few descriptors more than that.
+    pub connections_max: usize,
+    /// Connections that the kernel holds until they are accepted.
+    pub backlog: u16,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([0, 0, 0, 0], 1883)),
+            connections_max: 100_000,
+            backlog: 4_096,
+        }
+    }
+}
+
+impl Config {
+    /// Every fault, as `key: what was expected`.
+    #[must_use]
+    pub fn validate(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.connections_max == 0 {
+            faults.push("connections_max: expected more than 0".to_owned());
+        }
+        if self.backlog == 0 {
+            faults.push("backlog: expected more than 0".to_owned());
+        }
+        faults
+    }
+}
+
+/// A bound address that has not accepted anything yet.
+pub struct Listener {
+    listener: TcpListener,
+    connections_max: usize,
+    /// Sockets closed because of the limit.
+    pub refused: Counter,
+}
+
+impl Listener {
+    /// Binds.
+    ///
+    /// # Errors
+    /// The system's, such as an address in use.
+    pub fn bind(config: &Config) -> io::Result<Self> {
+        let socket = Socket::new(
+            Domain::for_address(config.listen),
+            Type::STREAM,
+            Some(Protocol::TCP),
+        )?;
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&config.listen.into())?;
+        socket.listen(config.backlog.into())?;
+        Ok(Self {
+            listener: TcpListener::from_std(socket.into())?,
+            connections_max: config.connections_max,
+            refused: Counter::default(),
+        })
+    }
+
+    /// The address that was bound.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Hands every accepted socket to `on_accept` until `shutdown`; `connections` says how many there are.
+    pub async fn run(
+        self,
+        shutdown: CancellationToken,
+        connections: impl Fn() -> usize,
+        on_accept: impl Fn(TcpStream, SocketAddr),
+    ) {
+        loop {
+            let accepted = tokio::select! {
+                () = shutdown.cancelled() => return,
+                accepted = self.listener.accept() => accepted,
+            };
+            match accepted {
+                Ok(_) if connections() >= self.connections_max => {
+                    self.refused.inc();
+                    tracing::debug!(
+                        limit = self.connections_max,
+                        "connection refused: limit reached"
+                    );
+                }
+                Ok((socket, peer)) => {
+                    if let Err(error) = socket.set_nodelay(true) {
+                        tracing::debug!(%peer, %error, "socket option refused");
+                    }
+                    on_accept(socket, peer);
+                }
+                Err(error) if is_of_one_connection(&error) => {}
+                Err(error) => {
+                    tracing::error!(%error, "cannot accept, most likely out of descriptors");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+}
+
+/// A peer that vanished between its SYN and our accept says nothing about the listener.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::Interrupted
+    )
+}

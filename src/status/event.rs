@@ -1,0 +1,91 @@
+//! The status event: the envelope of EVENTS with what a consumer needs to discard stale or repeated ones (G28).
+
+use bytes::Bytes;
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use uuid::Uuid;
+
+use crate::device::Connection;
+use crate::session::CloseReason;
+use crate::telemetry;
+
+#[derive(Serialize)]
+struct Envelope<'a> {
+    event_id: &'a str,
+    event_name: &'static str,
+    event_version: &'static str,
+    event_time: String,
+    producer: &'static str,
+    trace_id: String,
+    data: Data<'a>,
+}
+
+#[derive(Serialize)]
+struct Data<'a> {
+    product_id: &'a str,
+    device_name: &'a str,
+    client_id: &'a str,
+    /// Unique for all time.
+    connection_id: &'a str,
+    /// Rises with every connection of the device.
+    epoch: u64,
+    node: &'a str,
+    protocol: &'a str,
+    protocol_version: &'a str,
+    peer_address: String,
+    connected_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disconnected_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+}
+
+/// An event id (UUID v7) and the JSON body; `reason` is set for a disconnect.
+pub(super) fn encode(
+    connection: &Connection,
+    reason: Option<CloseReason>,
+    node: &str,
+    protocol: &str,
+) -> (String, Bytes) {
+    let event = Uuid::now_v7();
+    let event_id = event.hyphenated().to_string();
+    let now = iso8601(telemetry::now_unix_ms());
+    let envelope = Envelope {
+        event_id: &event_id,
+        event_name: match reason {
+            None => "device.connection.opened",
+            Some(_) => "device.connection.closed",
+        },
+        event_version: "1.0",
+        event_time: now.clone(),
+        producer: "jetway",
+        // No request of the device stands behind the event, so its trace starts here.
+        trace_id: event.simple().to_string(),
+        data: Data {
+            product_id: connection.device.product(),
+            device_name: connection.device.name(),
+            client_id: &connection.client_id,
+            connection_id: &connection.connection_id,
+            epoch: connection.epoch,
+            node,
+            protocol,
+            protocol_version: connection.version,
+            peer_address: connection.peer.to_string(),
+            connected_at: iso8601(connection.connected_at_ms),
+            disconnected_at: reason.map(|_| now),
+            reason: reason.map(CloseReason::as_str),
+        },
+    };
+    let body = serde_json::to_vec(&envelope).expect("strings and numbers always serialise");
+    (event_id, body.into())
+}
+
+/// Unix milliseconds as `2026-10-14T08:30:00.123Z`.
+fn iso8601(unix_ms: u64) -> String {
+    let nanoseconds = i128::from(unix_ms) * 1_000_000;
+    OffsetDateTime::from_unix_timestamp_nanos(nanoseconds)
+        .ok()
+        .and_then(|time| time.format(&Rfc3339).ok())
+        .unwrap_or_default()
+}

@@ -1,0 +1,43 @@
+//! FLOW: one PUBLISH from a device, start to end: acl → mapping → publisher. The PUBACK follows from the receipts.
+
+mod flow;
+
+pub use flow::{Sender, Uplink};
+
+use crate::auth::acl;
+use crate::jetstream::Refusal;
+use crate::mapping;
+use crate::mqtt::ReasonCode;
+
+/// Why a message was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Not this device's topic.
+    #[error("not authorized: {0}")]
+    NotAuthorized(acl::Denied),
+    /// No subject can be made of it.
+    #[error("no subject for this message: {0}")]
+    Unmapped(#[from] mapping::Error),
+}
+
+impl Error {
+    /// The whole policy from failure to device.
+    #[must_use]
+    pub fn reason_code(&self) -> ReasonCode {
+        match self {
+            Self::NotAuthorized(_) => ReasonCode::NotAuthorized,
+            Self::Unmapped(_) => ReasonCode::TopicNameInvalid,
+        }
+    }
+}
+
+/// What the device is told when the stream refused its message.
+#[must_use]
+pub fn refusal_code(refusal: &Refusal) -> ReasonCode {
+    match refusal {
+        Refusal::Full(_) => ReasonCode::QuotaExceeded,
+        Refusal::TooLarge(_) => ReasonCode::PacketTooLarge,
+        Refusal::Refused(_) => ReasonCode::ImplementationSpecificError,
+        Refusal::Unanswered => ReasonCode::UnspecifiedError,
+    }
+}

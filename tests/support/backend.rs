@@ -1,0 +1,153 @@
+//! A backend service: it speaks NATS and JetStream and knows no MQTT.
+
+use async_nats::jetstream::consumer::{AckPolicy, pull};
+use async_nats::jetstream::{self, Context, stream};
+use async_nats::{Client, HeaderMap, Subscriber};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+
+use super::wait::{eventually, within};
+
+/// Connected to one nats-server; reconnects when the server comes back.
+pub struct Backend {
+    /// For what the helpers below do not do.
+    pub client: Client,
+    /// For what the helpers below do not do.
+    pub jetstream: Context,
+}
+
+/// A message as it lies in a stream.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    /// Its number in the stream, from 1.
+    pub sequence: u64,
+    /// Its subject.
+    pub subject: String,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its bytes.
+    pub payload: Bytes,
+}
+
+impl Stored {
+    /// The value of a header; empty when the message has none of that name.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.as_str())
+    }
+
+    /// The payload as text.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.payload).unwrap()
+    }
+}
+
+impl Backend {
+    /// Connects.
+    pub async fn connect(url: &str) -> Self {
+        let client = within("a NATS connection", async_nats::connect(url))
+            .await
+            .unwrap();
+        let jetstream = jetstream::new(client.clone());
+        Self { client, jetstream }
+    }
+
+    /// Subscribes to live messages; from when this returns on, none is missed.
+    pub async fn subscribe(&self, subject: &str) -> Subscriber {
+        let subscriber = self.client.subscribe(subject.to_owned()).await.unwrap();
+        // The answer to a ping comes after the server has read the subscription.
+        within("a flush", self.client.flush()).await.unwrap();
+        subscriber
+    }
+
+    /// The next message of a subscription.
+    pub async fn next(&self, subscriber: &mut Subscriber) -> async_nats::Message {
+        let next = within("a NATS message", subscriber.next()).await;
+        next.expect("the subscription is open")
+    }
+
+    /// Publishes into whatever stream holds the subject, and returns the message's sequence there once it is stored.
+    pub async fn publish(
+        &self,
+        subject: &str,
+        headers: &[(&str, &str)],
+        payload: impl Into<Bytes>,
+    ) -> u64 {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, *value);
+        }
+        let publish = self
+            .jetstream
+            .publish_with_headers(subject.to_owned(), map, payload.into());
+        let ack = within("room to publish", publish).await.unwrap();
+        let stored = within("a PubAck", ack.into_future()).await;
+        stored
+            .unwrap_or_else(|error| panic!("publish to {subject}: {error}"))
+            .sequence
+    }
+
+    /// Sends a request and returns the reply.
+    pub async fn request(&self, subject: &str, payload: impl Into<Bytes>) -> async_nats::Message {
+        let request = self.client.request(subject.to_owned(), payload.into());
+        within("a reply", request).await.unwrap()
+    }
+
+    /// A stream by name.
+    pub async fn stream(&self, name: &str) -> stream::Stream {
+        let stream = within("a stream's info", self.jetstream.get_stream(name)).await;
+        stream.unwrap_or_else(|error| panic!("stream {name}: {error}"))
+    }
+
+    /// How many messages the stream holds.
+    pub async fn count(&self, stream: &str) -> u64 {
+        self.stream(stream).await.cached_info().state.messages
+    }
+
+    /// All messages of a stream that match the subject filter (`>` for all), in order.
+    pub async fn messages(&self, stream: &str, filter: &str) -> Vec<Stored> {
+        let config = pull::Config {
+            ack_policy: AckPolicy::None,
+            filter_subject: filter.to_owned(),
+            memory_storage: true,
+            ..pull::Config::default()
+        };
+        let consumer = self.stream(stream).await.create_consumer(config).await;
+        let consumer = consumer.unwrap();
+        let count = usize::try_from(consumer.cached_info().num_pending).unwrap();
+        let mut messages = Vec::with_capacity(count);
+        while messages.len() < count {
+            let batch = (count - messages.len()).min(1000);
+            let mut fetched = consumer
+                .fetch()
+                .max_messages(batch)
+                .messages()
+                .await
+                .unwrap();
+            while let Some(message) = within("a stored message", fetched.next()).await {
+                let message = message.unwrap();
+                messages.push(Stored {
+                    sequence: message.info().unwrap().stream_sequence,
+                    subject: message.subject.to_string(),
+                    headers: message.headers.clone().unwrap_or_default(),
+                    payload: message.payload.clone(),
+                });
+            }
+        }
+        messages
+    }
+
+    /// Waits until at least `count` messages match, and returns all that do.
+    pub async fn wait_for(&self, stream: &str, filter: &str, count: usize) -> Vec<Stored> {
+        eventually(
+            &format!("{stream} holds {count} messages on {filter}"),
+            async || {
+                let messages = self.messages(stream, filter).await;
+                match messages.len() >= count {
+                    true => Ok(messages),
+                    false => Err(format!("{} messages", messages.len())),
+                }
+            },
+        )
+        .await
+    }
+}

@@ -1,0 +1,201 @@
+//! The real gateway binary as a child process, started as an operator or a newcomer would start it.
+
+use std::fs::{self, File};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, ChildStdout, Command};
+
+use super::device::Credentials;
+use super::nats_server;
+use super::wait::within;
+
+/// The line that `--json` prints when everything is ready.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Ready {
+    /// Where devices connect.
+    pub mqtt: SocketAddr,
+    /// The NATS server's URL.
+    pub nats: String,
+    /// The operator's port.
+    pub http: SocketAddr,
+    /// The gateway's process.
+    pub pid: u32,
+    /// The nats-server's process at the start (`jetway dev`).
+    pub nats_pid: Option<u32>,
+    /// A device to try (`jetway dev`).
+    pub device: Option<DemoDevice>,
+}
+
+/// A device that exists, with everything a client needs to connect as it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct DemoDevice {
+    /// Its product id.
+    pub product: String,
+    /// Its name.
+    pub name: String,
+    /// Its secret in base64.
+    pub secret: String,
+    /// For CONNECT.
+    #[serde(flatten)]
+    pub credentials: Credentials,
+}
+
+/// For `jetway dev`. The default is a fresh state folder and free ports.
+#[derive(Debug, Default)]
+pub struct DevOptions {
+    /// An existing state folder; `None` makes one that goes away with the gateway.
+    pub state_dir: Option<PathBuf>,
+    /// 0 means any free port.
+    pub mqtt_port: u16,
+    /// 0 means any free port.
+    pub nats_port: u16,
+    /// 0 means any free port.
+    pub http_port: u16,
+    /// Further arguments, such as `--demo 2`.
+    pub arguments: Vec<String>,
+    /// Further environment variables.
+    pub environment: Vec<(String, String)>,
+}
+
+/// For `jetway run`: servers that run already.
+#[derive(Debug, Default)]
+pub struct RunOptions {
+    /// `JETWAY_NATS_URL`.
+    pub nats_url: String,
+    /// `JETWAY_DATABASE_URL`.
+    pub database_url: String,
+    /// A configuration file for `--config`.
+    pub config: Option<PathBuf>,
+    /// `JETWAY_MQTT_LISTEN`; `None` means any free port.
+    pub mqtt_listen: Option<SocketAddr>,
+    /// Further environment variables; they win.
+    pub environment: Vec<(String, String)>,
+}
+
+/// A running gateway; killed when dropped.
+pub struct Gateway {
+    /// Its addresses.
+    pub ready: Ready,
+    child: Child,
+    /// Kept open: a closed pipe would make the gateway's later prints fail.
+    _stdout: BufReader<ChildStdout>,
+    logs: TempDir,
+}
+
+impl Gateway {
+    /// `jetway dev --json`, with a nats-server of its own.
+    pub async fn dev(options: DevOptions) -> Self {
+        let logs = tempfile::tempdir().unwrap();
+        let fresh = logs.path().join("state");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_jetway"));
+        command
+            .args(["dev", "--json", "--state-dir"])
+            .arg(options.state_dir.unwrap_or(fresh))
+            .args(["--mqtt-port", &options.mqtt_port.to_string()])
+            .args(["--nats-port", &options.nats_port.to_string()])
+            .args(["--http-port", &options.http_port.to_string()])
+            .args(options.arguments)
+            .env("JETWAY_NATS_SERVER", nats_server::binary().await)
+            .envs(options.environment);
+        Self::start(command, logs).await
+    }
+
+    /// `jetway run --json`, configured by the environment, or by a file under it.
+    pub async fn run(options: RunOptions) -> Self {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_jetway"));
+        command.args(["run", "--json"]);
+        if let Some(config) = options.config {
+            command.arg("--config").arg(config);
+        }
+        command
+            .env("JETWAY_NATS_URL", options.nats_url)
+            .env("JETWAY_DATABASE_URL", options.database_url)
+            .env(
+                "JETWAY_MQTT_LISTEN",
+                options.mqtt_listen.unwrap_or(any).to_string(),
+            )
+            .env("JETWAY_HTTP_LISTEN", any.to_string())
+            .envs(options.environment);
+        Self::start(command, tempfile::tempdir().unwrap()).await
+    }
+
+    async fn start(mut command: Command, logs: TempDir) -> Self {
+        let stderr = File::create(logs.path().join("stderr")).unwrap();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        within("the gateway to be ready", stdout.read_line(&mut line))
+            .await
+            .unwrap();
+        let ready = serde_json::from_str(&line).unwrap_or_else(|error| {
+            let stderr = fs::read_to_string(logs.path().join("stderr")).unwrap_or_default();
+            panic!("{command:?} printed {line:?} ({error}); its log:\n{stderr}---")
+        });
+        Self {
+            ready,
+            child,
+            _stdout: stdout,
+            logs,
+        }
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.ready.pid
+    }
+
+    /// Where devices connect.
+    pub fn mqtt(&self) -> SocketAddr {
+        self.ready.mqtt
+    }
+
+    /// Everything it has logged so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.logs.path().join("stderr")).unwrap_or_default()
+    }
+
+    /// Kills it as a crash would; returns when it is gone.
+    pub async fn kill9(&mut self) {
+        self.child.start_kill().unwrap();
+        self.wait().await;
+    }
+
+    /// Asks it to drain and stop (SIGTERM); `wait` tells when it did.
+    pub fn terminate(&self) {
+        let pid = i32::try_from(self.child.id().expect("the gateway runs")).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
+    }
+
+    /// Waits until it ends.
+    pub async fn wait(&mut self) -> ExitStatus {
+        within("the gateway to end", self.child.wait())
+            .await
+            .unwrap()
+    }
+
+    /// Whether it still runs.
+    pub fn is_alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- log of jetway {}:\n{}---", self.ready.pid, self.log());
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What the integration tests share: real servers, real clients, and waiting on conditions.
+//!
+//! Nothing here is a mock. A helper panics with a text that says what was expected and what was seen; a server that
+//! belongs to a failed test prints the end of its log. Include it with `#[path = "../support/mod.rs"] mod support;`.
+
+#![allow(
+    dead_code,
+    unused_imports,
+    unreachable_pub,
+    reason = "each test program uses a part of this module"
+)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a failed assumption of a test ends the test"
+)]
+
+mod backend;
+mod client;
+mod device;
+mod gateway;
+mod nats_server;
+mod reason;
+mod tools;
+mod wait;
+mod wire;
+
+pub use backend::{Backend, Stored};
+pub use device::{Acked, Closed, Connect, Credentials, Device, Protocol, Publish, Received};
+pub use gateway::{DemoDevice, DevOptions, Gateway, Ready, RunOptions};
+pub use nats_server::{NatsServer, binary as nats_server_binary};
+pub use tools::{jetway, python, succeed};
+pub use wait::{DEADLINE, eventually, within};
+pub use wire::Wire;

@@ -1,0 +1,49 @@
+//! Programs beside the gateway: its own command line, and clients of other makers as second opinions.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, Output};
+
+const INSTALL: &str = "deploy/test.sh installs it";
+
+/// Runs `jetway` to its end with nothing of this process's environment but PATH and HOME; panics when it fails.
+pub fn jetway(arguments: &[&str], environment: &[(&str, &str)]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jetway"));
+    command.env_clear();
+    for name in ["PATH", "HOME"] {
+        command.envs(std::env::var_os(name).map(|value| (name, value)));
+    }
+    command.args(arguments).envs(environment.iter().copied());
+    succeed(&mut command)
+}
+
+/// Runs a command to its end and returns its standard output; panics with everything it printed when it fails.
+pub fn succeed(command: &mut Command) -> String {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command
+        .output()
+        .unwrap_or_else(|error| panic!("cannot run {command:?}: {error}; {INSTALL}"));
+    let stdout = String::from_utf8_lossy(&stdout);
+    let stderr = String::from_utf8_lossy(&stderr);
+    assert!(
+        status.success(),
+        "{command:?}: {status}\n--- stdout:\n{stdout}--- stderr:\n{stderr}---"
+    );
+    stdout.into_owned()
+}
+
+/// `python3` with the packages that `deploy/test.sh` installs (paho-mqtt, nats-py), to run a script.
+pub fn python(script: impl AsRef<OsStr>) -> Command {
+    let packages = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python");
+    assert!(
+        packages.is_dir(),
+        "{} is missing; {INSTALL}",
+        packages.display()
+    );
+    let mut command = Command::new("python3");
+    command.env("PYTHONPATH", packages).arg(script);
+    command
+}

@@ -1,0 +1,33 @@
+//! Waiting: on a future with a deadline, or on a condition that is asked again until it holds.
+//!
+//! The only place of the tests that sleeps, and only between two looks at a condition.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+/// How long anything may take before its test fails; far longer than anything should.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// The future's output, or a panic that says what was waited for.
+pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
+    match timeout(DEADLINE, future).await {
+        Ok(output) => output,
+        Err(_elapsed) => panic!("waited {DEADLINE:?} in vain for {what}"),
+    }
+}
+
+/// Asks again until the condition is `Ok`, and returns what it holds; the panic after [`DEADLINE`] tells the last `Err`.
+pub async fn eventually<T>(what: &str, mut condition: impl AsyncFnMut() -> Result<T, String>) -> T {
+    let deadline = Instant::now() + DEADLINE;
+    loop {
+        match within(what, condition()).await {
+            Ok(holds) => return holds,
+            Err(seen) if Instant::now() > deadline => {
+                panic!("waited {DEADLINE:?} in vain until {what}; last seen: {seen}")
+            }
+            Err(_not_yet) => sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
