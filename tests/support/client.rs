@@ -62,6 +62,15 @@ async fn connect_v4(connect: Connect) -> Result<(Client, Connack), Closed> {
         .set_inflight(connect.inflight_max)
         .set_manual_acks(connect.manual_acks)
         .set_max_packet_size(16 << 20, 16 << 20);
+    if let Some(will) = connect.will {
+        let qos = qos_v4(will.qos);
+        options.set_last_will(v4::LastWill::new(
+            will.topic,
+            will.payload,
+            qos,
+            will.retain,
+        ));
+    }
     let (client, mut events) = mqtt4::AsyncClient::new(options, REQUESTS_MAX);
     match events.poll().await {
         Ok(mqtt4::Event::Incoming(v4::Packet::ConnAck(connack))) => {
@@ -94,6 +103,11 @@ async fn connect_v5(connect: Connect) -> Result<(Client, Connack), Closed> {
         .set_manual_acks(connect.manual_acks);
     if let Some(properties) = connect.properties {
         options.set_connect_properties(properties);
+    }
+    if let Some(will) = connect.will {
+        let qos = qos_v5(will.qos);
+        let will = v5::LastWill::new(will.topic, will.payload, qos, will.retain, None);
+        options.set_last_will(will);
     }
     let (client, mut events) = mqtt5::AsyncClient::new(options, REQUESTS_MAX);
     match events.poll().await {

@@ -74,6 +74,8 @@ pub struct Connect {
     pub inflight_max: u16,
     /// When set, PUBLISH packets are acknowledged by [`Device::ack`] only.
     pub manual_acks: bool,
+    /// Published by the gateway when the connection is lost.
+    pub will: Option<Publish>,
     /// Further properties (MQTT 5).
     pub properties: Option<ConnectProperties>,
 }
@@ -89,6 +91,7 @@ impl Connect {
             keep_alive: Duration::from_secs(60),
             inflight_max: 100,
             manual_acks: false,
+            will: None,
             properties: None,
         }
     }
@@ -259,7 +262,12 @@ impl Device {
 
     /// Subscribes with QoS 1 and returns the granted QoS, or the code from 0x80 on that refuses it.
     pub async fn subscribe(&mut self, filter: &str) -> u8 {
-        self.client.subscribe(filter, 1);
+        self.subscribe_qos(filter, 1).await
+    }
+
+    /// [`subscribe`](Self::subscribe) with this QoS.
+    pub async fn subscribe_qos(&mut self, filter: &str, qos: u8) -> u8 {
+        self.client.subscribe(filter, qos);
         self.code("SUBACK").await
     }
 
@@ -293,6 +301,11 @@ impl Device {
             }
         })
         .await
+    }
+
+    /// How many PUBLISH packets have come that [`next`](Self::next) has not given yet.
+    pub fn waiting(&self) -> usize {
+        self.received.len()
     }
 
     /// Acknowledges, where [`Connect::manual_acks`] is set. Sent inside the next call that waits.

@@ -12,6 +12,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdout, Command};
 
 use super::device::Credentials;
+use super::http;
 use super::nats_server;
 use super::wait::within;
 
@@ -160,6 +161,16 @@ impl Gateway {
     /// Where devices connect.
     pub fn mqtt(&self) -> SocketAddr {
         self.ready.mqtt
+    }
+
+    /// Asks the operator's port: status code and body.
+    pub async fn get(&self, path: &str) -> (u16, String) {
+        http::get(self.ready.http, path).await
+    }
+
+    /// The value of a metric, `name` with its labels as `/metrics` prints it; 0 where it is not there yet.
+    pub async fn metric(&self, name: &str) -> f64 {
+        http::metric(self.ready.http, name).await
     }
 
     /// Everything it has logged so far.

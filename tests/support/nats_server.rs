@@ -1,8 +1,10 @@
 //! A real nats-server of one test's own: free port, temporary store, gone when dropped.
 
 use std::fs;
+use std::path::PathBuf;
 
 use jetway::cli::dev::nats_server::{self, Options};
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
@@ -17,9 +19,14 @@ pub struct NatsServer {
 impl NatsServer {
     /// Starts one on a free port with an empty store.
     pub async fn start() -> Self {
+        Self::start_binary(binary().await).await
+    }
+
+    /// Starts this program as [`start`](Self::start) starts the one of the gateway's tests.
+    pub async fn start_binary(binary: PathBuf) -> Self {
         let state_dir = tempfile::tempdir().unwrap();
         let options = Options {
-            binary: binary().await,
+            binary,
             state_dir: state_dir.path().to_owned(),
             port: 0,
         };
@@ -56,6 +63,21 @@ impl NatsServer {
             .unwrap();
     }
 
+    /// Stops its process for a while (SIGSTOP): its connections stay open and nothing is answered.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a paused process go on (SIGCONT).
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.pid()).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+    }
+
     /// Starts it again on its port and store; returns when it is ready.
     pub async fn restart(&mut self) {
         self.server.restart().await.unwrap();
@@ -72,8 +94,8 @@ impl Drop for NatsServer {
 }
 
 /// The nats-server program; found, or downloaded, once per test program.
-pub async fn binary() -> std::path::PathBuf {
-    static BINARY: OnceCell<std::path::PathBuf> = OnceCell::const_new();
+pub async fn binary() -> PathBuf {
+    static BINARY: OnceCell<PathBuf> = OnceCell::const_new();
     let locate = async || {
         let cache_dir = nats_server::default_cache_dir();
         nats_server::locate(&cache_dir).await.unwrap()

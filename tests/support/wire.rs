@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use super::device::{Credentials, Protocol};
+use super::packet;
 use super::wait::within;
 
 /// A raw TCP connection to a listener.
@@ -19,6 +21,42 @@ impl Wire {
         let socket = connected.unwrap_or_else(|error| panic!("connect {address}: {error}"));
         socket.set_nodelay(true).unwrap();
         Self { socket }
+    }
+
+    /// Connects and logs in; panics unless the gateway accepts.
+    pub async fn login(
+        protocol: Protocol,
+        address: SocketAddr,
+        who: &Credentials,
+        keep_alive: u16,
+    ) -> Self {
+        let mut wire = Self::connect(address).await;
+        wire.send(&packet::connect(protocol, who, keep_alive)).await;
+        wire.accepted().await;
+        wire
+    }
+
+    /// Expects the CONNACK that accepts a CONNECT.
+    pub async fn accepted(&mut self) {
+        let connack = self.packet().await.expect("the connection stays open");
+        assert!(
+            connack[0] == 0x20 && connack[3] == 0,
+            "no CONNACK that accepts: {}",
+            to_hex(&connack)
+        );
+    }
+
+    /// Sends PINGREQ and returns what came before its PINGRESP, which shows all of it to be answered or never to be.
+    pub async fn ping(&mut self) -> Vec<Vec<u8>> {
+        self.send(&packet::PINGREQ).await;
+        let mut before = Vec::new();
+        loop {
+            let packet = self.packet().await.expect("the connection stays open");
+            if packet == packet::PINGRESP {
+                return before;
+            }
+            before.push(packet);
+        }
     }
 
     /// Sends bytes. An error is not a failure: the other end may have closed already, which a later read tells.

@@ -1,0 +1,38 @@
+//! The operator's port, asked with a GET as plain as it can be written.
+
+use std::net::SocketAddr;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::wait::within;
+
+/// Status code and body.
+pub async fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    let answer = within(&format!("an answer to GET {path}"), async {
+        let mut socket = TcpStream::connect(address).await?;
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+        socket.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).await?;
+        std::io::Result::Ok(answer)
+    })
+    .await
+    .unwrap_or_else(|error| panic!("GET http://{address}{path}: {error}"));
+    let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    (
+        status.unwrap_or_else(|| panic!("no status line: {answer}")),
+        body.to_owned(),
+    )
+}
+
+/// The value of one metric of `/metrics`, `name` with its labels as printed there; 0 where it is not there yet.
+pub async fn metric(address: SocketAddr, name: &str) -> f64 {
+    let (status, body) = get(address, "/metrics").await;
+    assert_eq!(status, 200, "{body}");
+    body.lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+        .map_or(0.0, |value| value.parse().unwrap())
+}
