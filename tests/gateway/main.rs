@@ -6,3 +6,4 @@ mod support;
 
 mod login;
 mod site;
+mod uplink;
