@@ -75,15 +75,14 @@ impl Disconnect {
             return;
         }
         w.u8(self.reason.value());
-        if has_properties {
-            w.section(|w| {
-                let expiry = self.session_expiry_interval;
-                w.property_u32(Property::SessionExpiryInterval, expiry);
-                w.property_string(Property::ServerReference, self.server_reference.as_ref());
-                w.property_string(Property::ReasonString, self.reason_string.as_ref());
-                w.user_properties(&self.user);
-            });
-        }
+        // An empty section may be left out, but clients in the field (rumqttc) then wait for it and miss the reason.
+        w.section(|w| {
+            let expiry = self.session_expiry_interval;
+            w.property_u32(Property::SessionExpiryInterval, expiry);
+            w.property_string(Property::ServerReference, self.server_reference.as_ref());
+            w.property_string(Property::ReasonString, self.reason_string.as_ref());
+            w.user_properties(&self.user);
+        });
     }
 
     pub(in crate::mqtt) fn check(&self) -> Result<(), Error> {
