@@ -7,3 +7,4 @@ mod support;
 mod login;
 mod site;
 mod uplink;
+mod uplink_refused;
