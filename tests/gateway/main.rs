@@ -6,5 +6,6 @@ mod support;
 
 mod login;
 mod site;
+mod subscribe;
 mod uplink;
 mod uplink_refused;
