@@ -287,11 +287,22 @@ impl Driver {
     }
 
     fn send(&mut self, packet: &Packet) {
-        if let Err(error) = self.wire.send(packet) {
-            tracing::error!(connection_id = %self.sender.connection_id, %error, "packet cannot be encoded");
-            self.closing = Some(CloseReason::Protocol(
-                ReasonCode::ImplementationSpecificError,
-            ));
+        match (self.wire.send(packet), packet) {
+            (Ok(()), Packet::Publish(_)) => self.shared.downlinks.count(Outcome::Sent),
+            (Ok(()), _) => {}
+            (Err(error), Packet::Publish(publish)) => {
+                self.session.handle_undeliverable(publish.packet_id);
+                self.undeliverable(match error.reason {
+                    ReasonCode::PacketTooLarge => Outcome::TooLarge, // [MQTT-3.1.2-24]
+                    _ => Outcome::Unmapped,
+                });
+            }
+            (Err(error), _) => {
+                tracing::error!(connection_id = %self.sender.connection_id, %error, "packet cannot be encoded");
+                self.closing = Some(CloseReason::Protocol(
+                    ReasonCode::ImplementationSpecificError,
+                ));
+            }
         }
     }
 
@@ -335,7 +346,7 @@ impl Driver {
         let mut properties = downlink.properties;
         if let Some(expires) = downlink.expires {
             let Some(seconds) = expires.left(now) else {
-                self.shared.downlinks.count(Outcome::Expired);
+                self.undeliverable(Outcome::Expired);
                 return;
             };
             properties.message_expiry_interval = Some(seconds); // [MQTT-3.3.2-6]
@@ -349,18 +360,18 @@ impl Driver {
             properties,
             payload: downlink.payload,
         };
-        let outcome = match self
+        match self
             .session
             .handle_downlink(publish, downlink.stream_sequence)
         {
-            Delivered::Sent => Outcome::Sent,
-            Delivered::NotSubscribed => Outcome::NotSubscribed,
-            Delivered::TooLarge => Outcome::TooLarge,
-        };
-        self.shared.downlinks.count(outcome);
-        if outcome != Outcome::Sent {
-            tracing::warn!(device = %self.sender.device.id, ?outcome, "downlink not delivered");
+            Delivered::Sent => {}
+            Delivered::NotSubscribed => self.undeliverable(Outcome::NotSubscribed),
         }
+    }
+
+    fn undeliverable(&self, outcome: Outcome) {
+        self.shared.downlinks.count(outcome);
+        tracing::warn!(device = %self.sender.device.id, ?outcome, "downlink not delivered");
     }
 
     fn handle_timeout(&mut self) {

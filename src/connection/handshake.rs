@@ -167,7 +167,7 @@ impl Admitted {
     fn into_driver(
         self,
         shared: &Arc<Shared>,
-        wire: Wire,
+        mut wire: Wire,
         peer: SocketAddr,
         number: u64,
     ) -> Driver {
@@ -193,6 +193,8 @@ impl Admitted {
             shared.status.connected(connected, &connection);
             Mailbox::new(connection, shared.config.downlink_queue_max)
         });
+        wire.codec
+            .set_peer_packet_bytes_max(self.agreement.downlink_packet_bytes_max);
         let session = Session::new(self.agreement, &shared.session, Instant::now());
         let sender = Sender {
             device: self.device,

@@ -13,8 +13,8 @@ use super::keep_alive::KeepAlive;
 use super::subscriptions::Subscriptions;
 use super::{CloseReason, Config};
 use crate::mqtt::{
-    Ack, Disconnect, Packet, Publish, QoS, ReasonCode, Suback, Subscribe, Subscription, Unsuback,
-    Unsubscribe, UserProperties, Version,
+    Ack, Disconnect, Packet, PacketId, Publish, QoS, ReasonCode, Suback, Subscribe, Subscription,
+    Unsuback, Unsubscribe, UserProperties, Version,
 };
 
 /// What the connection has to do next.
@@ -48,8 +48,6 @@ pub enum Delivered {
     Sent,
     /// No filter of this session matches.
     NotSubscribed,
-    /// Larger than the device takes (MQTT 5 Maximum Packet Size).
-    TooLarge,
 }
 
 /// One connected device.
@@ -59,7 +57,6 @@ pub struct Session {
     uplink_inflight_max: u16,
     uplink_inflight_bytes_max: usize,
     subscriptions_max: usize,
-    downlink_packet_bytes_max: u32,
     keep_alive: KeepAlive,
     uplink: UplinkWindow,
     downlink: DownlinkWindow,
@@ -78,7 +75,6 @@ impl Session {
             uplink_inflight_max: config.uplink_inflight_max,
             uplink_inflight_bytes_max: config.uplink_inflight_bytes_max,
             subscriptions_max: config.subscriptions_max,
-            downlink_packet_bytes_max: agreement.downlink_packet_bytes_max,
             keep_alive: KeepAlive::new(agreement.keep_alive_s, now),
             uplink: UplinkWindow::default(),
             downlink: DownlinkWindow::new(agreement.downlink_inflight_max),
@@ -318,9 +314,6 @@ impl Session {
         let Some(granted) = self.subscriptions.qos_of(&publish.topic) else {
             return Delivered::NotSubscribed;
         };
-        if packet_bytes_max(&publish) > u64::from(self.downlink_packet_bytes_max) {
-            return Delivered::TooLarge; // [MQTT-3.1.2-24]
-        }
         publish.qos = publish.qos.min(granted);
         publish.packet_id = match publish.qos {
             QoS::AtMostOnce => {
@@ -331,6 +324,13 @@ impl Session {
         };
         self.send(Packet::Publish(publish));
         Delivered::Sent
+    }
+
+    /// The last downlink cannot be written: larger than the device takes, or not expressible in MQTT. The next one can.
+    pub fn handle_undeliverable(&mut self, packet_id: Option<PacketId>) {
+        if let Some(packet_id) = packet_id {
+            self.downlink.acknowledge(packet_id);
+        }
     }
 
     /// Every downlink up to this stream sequence is done with.
@@ -365,26 +365,6 @@ impl Session {
     fn send(&mut self, packet: Packet) {
         self.outputs.push_back(Output::Send(packet));
     }
-}
-
-/// No less than what a PUBLISH takes on the wire: 32 bytes cover all of its fixed-size fields and length prefixes.
-fn packet_bytes_max(publish: &Publish) -> u64 {
-    const FIXED_BYTES: usize = 32;
-    const USER_PROPERTY_BYTES: usize = 5;
-    let properties = &publish.properties;
-    let text = |text: &Option<bytestring::ByteString>| text.as_ref().map_or(0, |text| text.len());
-    let user = |(name, value): (&str, &str)| USER_PROPERTY_BYTES + name.len() + value.len();
-    let bytes = FIXED_BYTES
-        + publish.topic.len()
-        + publish.payload.len()
-        + text(&properties.response_topic)
-        + text(&properties.content_type)
-        + properties
-            .correlation_data
-            .as_ref()
-            .map_or(0, |data| data.len())
-        + properties.user.iter().map(user).sum::<usize>();
-    bytes as u64
 }
 
 #[cfg(test)]

@@ -439,7 +439,7 @@ fn others() -> Vec<Row> {
         (V5, "d0 00", Packet::Pingresp),
         (V4, "e0 00", Packet::Disconnect(disconnect.clone())),
         (V5, "e0 00", Packet::Disconnect(disconnect)),
-        (V5, "e0 01 8e", Packet::Disconnect(taken_over)),
+        (V5, "e0 02 8e 00", Packet::Disconnect(taken_over)),
         (
             V5,
             "e0 16 9c 14 1100000001 1c0001's' 1f0001'r' 26 0001'k' 0001'v'",
