@@ -159,7 +159,12 @@ fn cut_content_is_refused() {
             if is_packet_too(&packet, version, length, whole.len() - 2) {
                 let (decoded, rest) = decoded.unwrap();
                 assert_eq!(rest, 0);
-                assert_ne!(decoded, Some(packet.clone()), "{text} at {length}");
+                // A DISCONNECT without properties says the same without their length.
+                let same = matches!(&packet, Packet::Disconnect(_)) && length == 1;
+                assert!(
+                    same || decoded != Some(packet.clone()),
+                    "{text} at {length}"
+                );
             } else {
                 assert!(decoded.is_err(), "{text} at {length}: {decoded:?}");
             }
