@@ -6,6 +6,7 @@ mod support;
 
 mod login;
 mod site;
+mod storing;
 mod subscribe;
 mod uplink;
 mod uplink_refused;

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use jetway::cli::dev::nats_server::{self, Options};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-use super::wait::within;
+use super::wait::{eventually, within};
 
 /// A running nats-server with JetStream.
 pub struct NatsServer {
@@ -63,9 +63,18 @@ impl NatsServer {
             .unwrap();
     }
 
-    /// Stops its process for a while (SIGSTOP): its connections stay open and nothing is answered.
-    pub fn pause(&self) {
+    /// Stops its process for a while (SIGSTOP): its connections stay open and nothing is answered, from when this
+    /// returns on.
+    pub async fn pause(&self) {
         self.signal(Signal::STOP);
+        let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        eventually("nats-server is stopped", async || {
+            match waitid(WaitId::Pid(self.process()), stopped) {
+                Ok(Some(_)) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
     }
 
     /// Lets a paused process go on (SIGCONT).
@@ -74,8 +83,11 @@ impl NatsServer {
     }
 
     fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.pid()).unwrap();
-        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+        kill_process(self.process(), signal).unwrap();
+    }
+
+    fn process(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.pid()).unwrap()).unwrap()
     }
 
     /// Starts it again on its port and store; returns when it is ready.
