@@ -4,6 +4,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod downlink;
+mod downlink_limits;
 mod login;
 mod site;
 mod storing;

@@ -111,8 +111,8 @@ impl Backend {
             memory_storage: true,
             ..pull::Config::default()
         };
-        let consumer = self.stream(stream).await.create_consumer(config).await;
-        let consumer = consumer.unwrap();
+        let stream = self.stream(stream).await;
+        let consumer = stream.create_consumer(config).await.unwrap();
         let count = usize::try_from(consumer.cached_info().num_pending).unwrap();
         let mut messages = Vec::with_capacity(count);
         while messages.len() < count {
@@ -133,6 +133,9 @@ impl Backend {
                 });
             }
         }
+        // It would stay for seconds, and a stream takes a limited number.
+        let name = &consumer.cached_info().name;
+        stream.delete_consumer(name).await.unwrap();
         messages
     }
 
