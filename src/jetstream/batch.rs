@@ -1,8 +1,10 @@
 //! The words of fast batch ingest (nats-server ≥ 2.14, `allow_batched`): reply subjects out, answers in. Pure.
 //!
 //! Each message of a batch is an ordinary publish whose reply subject is
-//! `<prefix>.<batch>.<flow>.fail.<number from 1>.<operation>.$FI`. In gap mode `fail` what is stored of a batch is
+//! `_jw.ack.<shard>.<batch>.<flow>.fail.<number from 1>.<operation>.$FI`. In gap mode `fail` what is stored of a batch is
 //! always a prefix of it, which is what keeps a device's order when something breaks (PERFORMANCE).
+//! The server tells the open batches of a stream apart by `<batch>` alone, whoever sent it: the token must be unique among all
+//! shards of all gateways, or one shard's batch is committed, and answered, by what another one stored.
 
 use serde::Deserialize;
 
@@ -19,17 +21,62 @@ enum Operation {
     AppendAndCommit = 2,
 }
 
-/// The reply subject of message `number` (from 1) of `count` in `batch`.
-pub(super) fn reply_subject(prefix: &str, batch: u64, number: usize, count: usize) -> String {
-    let operation = match number {
-        _ if number == count => Operation::AppendAndCommit,
-        1 => Operation::Start,
-        _ => Operation::Append,
-    };
-    format!(
-        "{prefix}.{batch}.{MESSAGES_MAX}.fail.{number}.{}.$FI",
-        operation as u8
-    )
+/// Where one shard's answers come, and how its batches are named.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    /// 16 hexadecimal digits: unique among all shards that publish into the stream, of this gateway and of others.
+    shard: Box<str>,
+}
+
+impl Inbox {
+    const PREFIX: &str = "_jw.ack";
+
+    pub(super) fn new(shard: u64) -> Self {
+        Self {
+            shard: format!("{shard:016x}").into(),
+        }
+    }
+
+    /// What to subscribe to.
+    pub(super) fn filter(&self) -> String {
+        format!("{}.{}.>", Self::PREFIX, self.shard)
+    }
+
+    /// The reply subject of message `number` (from 1) of `count` in the shard's `batch`.
+    pub(super) fn reply_subject(&self, batch: u64, number: usize, count: usize) -> String {
+        let operation = match number {
+            _ if number == count => Operation::AppendAndCommit,
+            1 => Operation::Start,
+            _ => Operation::Append,
+        };
+        let (prefix, shard, operation) = (Self::PREFIX, &self.shard, operation as u8);
+        format!("{prefix}.{shard}.{shard}-{batch}.{MESSAGES_MAX}.fail.{number}.{operation}.$FI")
+    }
+
+    /// Reads an answer that came on `subject`; `None` when it belongs to another batch or is not an answer.
+    pub(super) fn read(
+        &self,
+        batch: u64,
+        subject: &str,
+        no_responders: bool,
+        body: &[u8],
+    ) -> Option<Answer> {
+        let subject = subject.strip_prefix(Self::PREFIX)?.strip_prefix('.')?;
+        let (shard, subject) = subject.split_once('.')?;
+        let mut tokens = subject.split('.');
+        let (sender, number) = tokens.next()?.split_once('-')?;
+        if (shard, sender) != (&self.shard, &self.shard) || number.parse() != Ok(batch) {
+            return None;
+        }
+        let number = tokens.nth(2)?.parse().ok()?;
+        if no_responders {
+            return Some(Answer::Broken("no stream takes the subject".to_owned()));
+        }
+        match serde_json::from_slice(body) {
+            Ok(body) => Some(interpret(number, body)),
+            Err(error) => Some(Answer::Broken(format!("unreadable answer: {error}"))),
+        }
+    }
 }
 
 /// What an answer says about the open batch.
@@ -48,28 +95,6 @@ pub(super) enum Answer {
     },
     /// Nothing is known beyond what was acknowledged: ask again with a new batch.
     Broken(String),
-}
-
-/// Reads an answer that came on `subject`; `None` when it belongs to another batch or is not an answer.
-pub(super) fn read(
-    prefix: &str,
-    batch: u64,
-    subject: &str,
-    no_responders: bool,
-    body: &[u8],
-) -> Option<Answer> {
-    let mut tokens = subject.strip_prefix(prefix)?.strip_prefix('.')?.split('.');
-    if tokens.next()?.parse() != Ok(batch) {
-        return None;
-    }
-    let number = tokens.nth(2)?.parse().ok()?;
-    if no_responders {
-        return Some(Answer::Broken("no stream takes the subject".to_owned()));
-    }
-    match serde_json::from_slice(body) {
-        Ok(body) => Some(interpret(number, body)),
-        Err(error) => Some(Answer::Broken(format!("unreadable answer: {error}"))),
-    }
 }
 
 #[derive(Deserialize)]
@@ -131,7 +156,7 @@ mod tests {
 
     fn check(subject: &str, body: &str, expected: Option<Answer>) {
         assert_eq!(
-            read("_jw.ack.x", 7, subject, false, body.as_bytes()),
+            Inbox::new(0xA).read(7, subject, false, body.as_bytes()),
             expected,
             "{subject} {body}"
         );
@@ -139,15 +164,31 @@ mod tests {
 
     #[test]
     fn first_append_and_last_message_carry_their_operation() {
-        assert_eq!(reply_subject("p", 3, 1, 3), "p.3.500.fail.1.0.$FI");
-        assert_eq!(reply_subject("p", 3, 2, 3), "p.3.500.fail.2.1.$FI");
-        assert_eq!(reply_subject("p", 3, 3, 3), "p.3.500.fail.3.2.$FI");
-        assert_eq!(reply_subject("p", 3, 1, 1), "p.3.500.fail.1.2.$FI");
+        let reply = |number, count| {
+            let subject = Inbox::new(0xA).reply_subject(3, number, count);
+            let start = "_jw.ack.000000000000000a.000000000000000a-3.";
+            subject.strip_prefix(start).map(str::to_owned)
+        };
+        assert_eq!(reply(1, 3).as_deref(), Some("500.fail.1.0.$FI"));
+        assert_eq!(reply(2, 3).as_deref(), Some("500.fail.2.1.$FI"));
+        assert_eq!(reply(3, 3).as_deref(), Some("500.fail.3.2.$FI"));
+        assert_eq!(reply(1, 1).as_deref(), Some("500.fail.1.2.$FI"));
+    }
+
+    #[test]
+    fn no_two_shards_name_a_batch_the_same() {
+        // The server takes the sixth token from the end, and nothing before it, for the name of the batch.
+        let name = |shard| {
+            let subject = Inbox::new(shard).reply_subject(7, 1, 2);
+            subject.rsplit('.').nth(5).map(str::to_owned)
+        };
+        assert_ne!(name(1), name(2));
+        assert!(name(u64::MAX).is_some_and(|name| name.len() <= 64 - 20));
     }
 
     #[test]
     fn answers_as_recorded_from_nats_server_2_15() {
-        let reply = |number: usize, count: usize| reply_subject("_jw.ack.x", 7, number, count);
+        let reply = |number, count| Inbox::new(0xA).reply_subject(7, number, count);
         check(
             &reply(1, 9),
             r#"{"type":"ack","seq":0,"msgs":500}"#,
@@ -197,22 +238,13 @@ mod tests {
 
     #[test]
     fn answers_of_other_batches_and_noise_are_told_apart() {
-        check("_jw.ack.x.6.500.fail.1.2.$FI", "{}", None);
-        check("_jw.ack.y.7.500.fail.1.2.$FI", "{}", None);
-        check("_jw.ack.x.7", "{}", None);
-        assert!(matches!(
-            read(
-                "_jw.ack.x",
-                7,
-                "_jw.ack.x.7.500.fail.1.2.$FI",
-                false,
-                b"\xff"
-            ),
-            Some(Answer::Broken(_))
-        ));
-        assert!(matches!(
-            read("_jw.ack.x", 7, "_jw.ack.x.7.500.fail.1.2.$FI", true, b""),
-            Some(Answer::Broken(_))
-        ));
+        let reply = |shard, batch| Inbox::new(shard).reply_subject(batch, 1, 1);
+        check(&reply(0xA, 6), "{}", None);
+        check(&reply(0xB, 7), "{}", None);
+        check("_jw.ack.000000000000000a.000000000000000a-7", "{}", None);
+        let read =
+            |no_responders, body| Inbox::new(0xA).read(7, &reply(0xA, 7), no_responders, body);
+        assert!(matches!(read(false, b"\xff"), Some(Answer::Broken(_))));
+        assert!(matches!(read(true, b""), Some(Answer::Broken(_))));
     }
 }

@@ -15,10 +15,11 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::batch::{self, Answer};
+use super::batch::{self, Answer, Inbox};
 use super::publisher::{Metrics, Outgoing};
 use super::{Link, Refusal};
 use crate::message::Headers;
+use crate::telemetry;
 
 /// Bytes of one batch: what the client buffers at once.
 const BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -49,8 +50,8 @@ enum End {
 
 impl Shard {
     pub(super) async fn run(mut self, shutdown: CancellationToken) {
-        let prefix = format!("_jw.ack.{}", uuid::Uuid::now_v7().simple());
-        let Some(mut answers) = self.subscribe(&prefix, &shutdown).await else {
+        let inbox = Inbox::new(telemetry::random_u64());
+        let Some(mut answers) = self.subscribe(&inbox, &shutdown).await else {
             return;
         };
         let mut backoff = BACKOFF_MIN;
@@ -68,7 +69,7 @@ impl Shard {
             }
             let end = tokio::select! {
                 () = shutdown.cancelled() => return,
-                end = self.publish_batch(&prefix, &mut answers) => end,
+                end = self.publish_batch(&inbox, &mut answers) => end,
             };
             self.finish_refused();
             match end {
@@ -94,10 +95,9 @@ impl Shard {
         }
     }
 
-    async fn subscribe(&self, prefix: &str, shutdown: &CancellationToken) -> Option<Subscriber> {
-        let subject = format!("{prefix}.>");
+    async fn subscribe(&self, inbox: &Inbox, shutdown: &CancellationToken) -> Option<Subscriber> {
         loop {
-            match self.link.client.subscribe(subject.clone()).await {
+            match self.link.client.subscribe(inbox.filter()).await {
                 Ok(subscriber) => return Some(subscriber),
                 Err(error) => {
                     tracing::error!(stream = &*self.stream, %error, "cannot subscribe to answers");
@@ -123,7 +123,7 @@ impl Shard {
     }
 
     /// Sends the front of what is unfinished as one batch and waits until it ended.
-    async fn publish_batch(&mut self, prefix: &str, answers: &mut Subscriber) -> End {
+    async fn publish_batch(&mut self, inbox: &Inbox, answers: &mut Subscriber) -> End {
         let count = self.batch_messages();
         if count == 0 {
             return End::Done;
@@ -135,10 +135,10 @@ impl Shard {
         let epoch = self.link.state.borrow_and_update().epoch;
         self.batches += 1;
         self.metrics.batches.inc();
-        if let Err(reason) = self.send(prefix, count).await {
+        if let Err(reason) = self.send(inbox, count).await {
             return End::Again(reason);
         }
-        self.await_commit(prefix, answers, count, epoch).await
+        self.await_commit(inbox, answers, count, epoch).await
     }
 
     /// How many messages the next batch takes: up to a refused one, within the batch's limits, at least one.
@@ -156,13 +156,13 @@ impl Shard {
             .count()
     }
 
-    async fn send(&mut self, prefix: &str, count: usize) -> Result<(), String> {
+    async fn send(&mut self, inbox: &Inbox, count: usize) -> Result<(), String> {
         let now = Instant::now();
         let client = &self.link.client;
         for (index, outgoing) in self.unfinished.iter_mut().take(count).enumerate() {
             outgoing.sent_at.get_or_insert(now);
             let message = &outgoing.message;
-            let reply = batch::reply_subject(prefix, self.batches, index + 1, count);
+            let reply = inbox.reply_subject(self.batches, index + 1, count);
             let subject = Subject::from_utf8(message.subject.as_bytes().clone())
                 .map_err(|error| error.to_string())?;
             client
@@ -181,7 +181,7 @@ impl Shard {
     /// Finishes messages as answers say so, until the batch has ended.
     async fn await_commit(
         &mut self,
-        prefix: &str,
+        inbox: &Inbox,
         answers: &mut Subscriber,
         count: usize,
         epoch: u64,
@@ -206,8 +206,7 @@ impl Shard {
                 return End::Again("the answers' subscription ended".to_owned());
             };
             let no_responders = answer.status == Some(StatusCode::NO_RESPONDERS);
-            let read = batch::read(
-                prefix,
+            let read = inbox.read(
                 self.batches,
                 &answer.subject,
                 no_responders,
