@@ -94,7 +94,7 @@ impl Gateway {
     pub async fn dev(options: DevOptions) -> Self {
         let logs = tempfile::tempdir().unwrap();
         let fresh = logs.path().join("state");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_jetway"));
+        let mut command = program();
         command
             .args(["dev", "--json", "--state-dir"])
             .arg(options.state_dir.unwrap_or(fresh))
@@ -110,7 +110,7 @@ impl Gateway {
     /// `jetway run --json`, configured by the environment, or by a file under it.
     pub async fn run(options: RunOptions) -> Self {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_jetway"));
+        let mut command = program();
         command.args(["run", "--json"]);
         if let Some(config) = options.config {
             command.arg("--config").arg(config);
@@ -209,4 +209,13 @@ impl Drop for Gateway {
             eprintln!("--- log of jetway {}:\n{}---", self.ready.pid, self.log());
         }
     }
+}
+
+/// The binary, with nothing in its environment that would configure it behind the test's back.
+fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jetway"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("JETWAY_")) {
+        command.env_remove(name);
+    }
+    command
 }

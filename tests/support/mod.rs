@@ -18,6 +18,7 @@
 mod backend;
 mod client;
 mod device;
+mod fault_proxy;
 mod gateway;
 pub mod http;
 mod nats_server;
@@ -29,8 +30,9 @@ mod wire;
 
 pub use backend::{Backend, Stored};
 pub use device::{Acked, Closed, Connect, Credentials, Device, Protocol, Publish, Received};
+pub use fault_proxy::FaultProxy;
 pub use gateway::{DemoDevice, DevOptions, Gateway, Ready, RunOptions};
 pub use nats_server::{NatsServer, binary as nats_server_binary};
 pub use tools::{jetway, python, succeed};
-pub use wait::{DEADLINE, eventually, within};
+pub use wait::{DEADLINE, eventually, lasting, within};
 pub use wire::Wire;

@@ -1,6 +1,6 @@
 //! Waiting: on a future with a deadline, or on a condition that is asked again until it holds.
 //!
-//! The only place of the tests that sleeps, and only between two looks at a condition.
+//! The only place of the tests that sleeps: between two looks at a condition, or for as long as a fault is to last.
 
 use std::future::Future;
 use std::time::Duration;
@@ -30,4 +30,9 @@ pub async fn eventually<T>(what: &str, mut condition: impl AsyncFnMut() -> Resul
             Err(_not_yet) => sleep(Duration::from_millis(10)).await,
         }
     }
+}
+
+/// Lets a fault last. Not for waiting until something has happened: `eventually` knows when it has.
+pub async fn lasting(fault: Duration) {
+    sleep(fault).await;
 }

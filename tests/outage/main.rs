@@ -1,0 +1,15 @@
+//! The servers and the network between them fail under load: what a device was told is true, and stays true.
+//!
+//! Promises: G-STORE, G-ORDER, G-ONCE, G-BOUND, G25, G27. Every test counts what was published, PUBACKed and stored and
+//! prints it (`cargo test --test outage -- --nocapture`).
+//!
+//! `JETWAY_SOAK_SECONDS=60` makes each of the tests in `killed` go on for so long instead of a fixed number of kills;
+//! `JETWAY_SEED` repeats the choices of an earlier run, which printed it.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod fleet;
+mod killed;
+mod rig;
+mod verdict;

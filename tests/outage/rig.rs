@@ -1,0 +1,169 @@
+//! One nats-server, one gateway against it, and devices that may log in: everything that a test here kills.
+
+use std::collections::HashMap;
+use std::env;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use super::fleet::{Fleet, Journal};
+use super::support::{Backend, DemoDevice, FaultProxy, Gateway, NatsServer, RunOptions, jetway};
+use super::verdict::Verdict;
+
+/// Devices of a fleet.
+const DEVICES: usize = 20;
+/// Payload of a fleet's messages.
+const PAYLOAD_BYTES: usize = 100;
+
+/// The servers of one test.
+pub(crate) struct Rig {
+    pub(crate) nats: NatsServer,
+    pub(crate) gateway: Gateway,
+    /// Between the two, where a test asked for it.
+    pub(crate) proxy: Option<FaultProxy>,
+    pub(crate) devices: Vec<DemoDevice>,
+    environment: Vec<(String, String)>,
+    state: TempDir,
+}
+
+impl Rig {
+    /// Starts both; `environment` configures the gateway.
+    pub(crate) async fn start(environment: &[(&str, &str)]) -> Self {
+        let nats = NatsServer::start().await;
+        Self::with(nats, None, environment).await
+    }
+
+    /// The same with a proxy between them.
+    pub(crate) async fn behind_proxy(environment: &[(&str, &str)]) -> Self {
+        let nats = NatsServer::start().await;
+        let proxy = FaultProxy::start(SocketAddr::from(([127, 0, 0, 1], nats.port()))).await;
+        Self::with(nats, Some(proxy), environment).await
+    }
+
+    async fn with(
+        nats: NatsServer,
+        proxy: Option<FaultProxy>,
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let state = tempfile::tempdir().unwrap();
+        let database_url = database_url(&state);
+        let count = DEVICES.to_string();
+        let added = jetway(
+            &["device", "add", "outage", "d", "--count", &count, "--json"],
+            &[("JETWAY_DATABASE_URL", &database_url)],
+        );
+        let devices = added.lines().map(serde_json::from_str);
+        let devices = devices.collect::<Result<Vec<_>, _>>().unwrap();
+        let environment: Vec<(String, String)> = environment
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect();
+        let options = options(&nats, proxy.as_ref(), &state, &environment, None);
+        let gateway = Gateway::run(options).await;
+        Self {
+            nats,
+            gateway,
+            proxy,
+            devices,
+            environment,
+            state,
+        }
+    }
+
+    /// Connected to the nats-server itself, beside any proxy.
+    pub(crate) async fn backend(&self) -> Backend {
+        Backend::connect(&self.nats.url()).await
+    }
+
+    /// All devices, publishing.
+    pub(crate) async fn fleet(&self) -> Fleet {
+        Fleet::start(self.gateway.mqtt(), &self.devices, PAYLOAD_BYTES).await
+    }
+
+    /// Starts the gateway again where devices look for it.
+    pub(crate) async fn restart_gateway(&mut self) {
+        let listen = Some(self.gateway.mqtt());
+        let proxy = self.proxy.as_ref();
+        let options = options(&self.nats, proxy, &self.state, &self.environment, listen);
+        self.gateway = Gateway::run(options).await;
+    }
+
+    /// Lets the fleet end and judges what is stored.
+    pub(crate) async fn judge(&self, fleet: Fleet) -> (Verdict, Vec<Journal>) {
+        let journals = fleet.finish().await;
+        let verdict = Verdict::of(&self.backend().await, &journals).await;
+        (verdict, journals)
+    }
+
+    /// Memory of the gateway's process in MiB: now, and at its highest.
+    pub(crate) fn gateway_mib(&self) -> (u64, u64) {
+        let path = format!("/proc/{}/status", self.gateway.pid());
+        let status = std::fs::read_to_string(path).unwrap();
+        let values: HashMap<&str, &str> = status
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .collect();
+        let mib = |key: &str| {
+            let kib = values[key].trim().trim_end_matches(" kB");
+            kib.parse::<u64>().unwrap() / 1024
+        };
+        (mib("VmRSS"), mib("VmHWM"))
+    }
+}
+
+fn database_url(state: &TempDir) -> String {
+    format!("sqlite:{}", state.path().join("devices.db").display())
+}
+
+fn options(
+    nats: &NatsServer,
+    proxy: Option<&FaultProxy>,
+    state: &TempDir,
+    environment: &[(String, String)],
+    mqtt_listen: Option<SocketAddr>,
+) -> RunOptions {
+    RunOptions {
+        nats_url: proxy.map_or_else(|| nats.url(), FaultProxy::url),
+        database_url: database_url(state),
+        mqtt_listen,
+        environment: environment.to_vec(),
+        ..RunOptions::default()
+    }
+}
+
+/// How long a soak lasts, or `None` for the fast form of a test.
+pub(crate) fn soak() -> Option<Duration> {
+    let seconds = env::var("JETWAY_SOAK_SECONDS").ok()?;
+    Some(Duration::from_secs(seconds.parse().unwrap()))
+}
+
+/// Whether a test with `rounds` faults goes on to the next one; in a soak, time decides.
+pub(crate) fn goes_on(started: Instant, round: usize, rounds: usize) -> bool {
+    match soak() {
+        Some(soak) => started.elapsed() < soak,
+        None => round < rounds,
+    }
+}
+
+/// Random numbers from a seed that is printed, so that a run can be had again with `JETWAY_SEED`.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(test: &str) -> Self {
+        let seed = env::var("JETWAY_SEED")
+            .ok()
+            .map(|seed| seed.parse().unwrap());
+        let seed = seed.unwrap_or_else(jetway::telemetry::random_u64) | 1;
+        println!("{test}: JETWAY_SEED={seed}");
+        Self(seed)
+    }
+
+    /// One of `0..below` (xorshift).
+    pub(crate) fn below(&mut self, below: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % below
+    }
+}
