@@ -132,14 +132,19 @@ async fn read_connect(wire: &mut Wire) -> Result<Box<Connect>, Refused> {
             Ok(Some(_)) => return Err(Refused::silently(Rejected::Malformed)), // [MQTT-3.1.0-1]
             Ok(None) => {}
             Err(error) if error.reason == ReasonCode::UnsupportedProtocolVersion => {
-                // Whoever asks for a version that we do not know reads the answer of the newest that we do,
-                // or at least its first four bytes [MQTT-3.1.2-2].
+                // 3.1.1 demands its return code 1, 5 allows any answer: whoever asks for another version or protocol,
+                // such as MQTT 3.1, gets the former [MQTT-3.1.2-2].
                 wire.codec.set_version(Version::V3_1_1);
                 return Err(Refused::with(error.reason, Rejected::Unsupported));
             }
             Err(error) => {
                 tracing::debug!(%error, "malformed CONNECT");
-                return Err(Refused::silently(Rejected::Malformed)); // [MQTT-3.1.4-1]
+                // MQTT 5 has codes for it; 3.1.1 has none, and closes [MQTT-3.1.4-1].
+                let is_v5 = wire.codec.version() == Some(Version::V5);
+                return Err(Refused {
+                    answer: is_v5.then_some(error.reason),
+                    rejected: Rejected::Malformed,
+                });
             }
         }
         match std::future::poll_fn(|context| wire.poll_read(context)).await {
