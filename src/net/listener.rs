@@ -1,16 +1,21 @@
 //! Accept loop of one listening address.
 //!
-//! A socket beyond the limit is closed at once and counted: refusing is cheap, accepting and starving is not.
+//! A socket beyond the limit is closed at once and counted: refusing is cheap, accepting and starving is not. The limit
+//! is never above what the process has descriptors for, of which it takes all that the system allows.
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Deserialize;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
+
+/// Descriptors that are kept for everything but devices: NATS, database, HTTP.
+const DESCRIPTORS_RESERVED: usize = 256;
 
 /// Where and how much to accept.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -18,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Config {
     /// Address and port; port 0 takes any free one.
     pub listen: SocketAddr,
-    /// Connections at the same time; the process needs a few descriptors more than that.
+    /// Connections at the same time; lowered at start to what the process may have descriptors for.
     pub connections_max: usize,
     /// Connections that the kernel holds until they are accepted.
     pub backlog: u16,
@@ -58,11 +63,19 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Binds.
+    /// Binds, and raises the process's limit of descriptors to all it may have.
     ///
     /// # Errors
     /// The system's, such as an address in use.
     pub fn bind(config: &Config) -> io::Result<Self> {
+        let connections_max = affordable(config.connections_max, raise_descriptors());
+        if connections_max < config.connections_max {
+            tracing::warn!(
+                wanted = config.connections_max,
+                effective = connections_max,
+                "connections_max lowered to the system's limit of open files (ulimit -Hn)"
+            );
+        }
         let socket = Socket::new(
             Domain::for_address(config.listen),
             Type::STREAM,
@@ -74,7 +87,7 @@ impl Listener {
         socket.listen(config.backlog.into())?;
         Ok(Self {
             listener: TcpListener::from_std(socket.into())?,
-            connections_max: config.connections_max,
+            connections_max,
             refused: Counter::default(),
         })
     }
@@ -123,6 +136,31 @@ impl Listener {
     }
 }
 
+/// Raises the soft limit of descriptors, which most systems start a process with at 1,024, to the hard one, and returns
+/// what there is then; `None`: no limit.
+fn raise_descriptors() -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(error) => {
+            tracing::warn!(%error, "the limit of descriptors cannot be raised");
+            limit.current
+        }
+    }
+}
+
+/// How many of the wanted connections so many descriptors are enough for, at least one.
+fn affordable(wanted: usize, descriptors: Option<u64>) -> usize {
+    let descriptors = descriptors.map_or(usize::MAX, |count| {
+        usize::try_from(count).unwrap_or(usize::MAX)
+    });
+    wanted.min(descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(1))
+}
+
 /// A peer that vanished between its SYN and our accept says nothing about the listener.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
@@ -132,4 +170,22 @@ fn is_of_one_connection(error: &io::Error) -> bool {
             | io::ErrorKind::ConnectionRefused
             | io::ErrorKind::Interrupted
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_no_more_than_descriptors() {
+        for (wanted, descriptors, expected) in [
+            (100_000, None, 100_000),
+            (100_000, Some(1_048_576), 100_000),
+            (100_000, Some(20_000), 19_744),
+            (10, Some(1_024), 10),
+            (10, Some(100), 1),
+        ] {
+            assert_eq!(affordable(wanted, descriptors), expected);
+        }
+    }
 }
