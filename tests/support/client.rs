@@ -72,6 +72,7 @@ async fn connect_v4(connect: Connect) -> Result<(Client, Connack), Closed> {
         ));
     }
     let (client, mut events) = mqtt4::AsyncClient::new(options, REQUESTS_MAX);
+    events.set_network_options(at_once());
     match events.poll().await {
         Ok(mqtt4::Event::Incoming(v4::Packet::ConnAck(connack))) => {
             let connack = Connack {
@@ -91,6 +92,13 @@ async fn connect_v4(connect: Connect) -> Result<(Client, Connack), Closed> {
     }
 }
 
+/// Small packets leave at once: no test waits for another packet's TCP acknowledgement.
+fn at_once() -> mqtt4::NetworkOptions {
+    let mut options = mqtt4::NetworkOptions::new();
+    options.set_tcp_nodelay(true);
+    options
+}
+
 async fn connect_v5(connect: Connect) -> Result<(Client, Connack), Closed> {
     let who = connect.credentials;
     let (host, port) = (connect.address.ip().to_string(), connect.address.port());
@@ -100,7 +108,8 @@ async fn connect_v5(connect: Connect) -> Result<(Client, Connack), Closed> {
         .set_clean_start(connect.clean)
         .set_keep_alive(connect.keep_alive)
         .set_outgoing_inflight_upper_limit(connect.inflight_max)
-        .set_manual_acks(connect.manual_acks);
+        .set_manual_acks(connect.manual_acks)
+        .set_network_options(at_once());
     if let Some(properties) = connect.properties {
         options.set_connect_properties(properties);
     }

@@ -14,6 +14,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use super::device::Credentials;
 use super::http;
 use super::nats_server;
+use super::tools::jetway;
 use super::wait::within;
 
 /// The line that `--json` prints when everything is ready.
@@ -87,6 +88,8 @@ pub struct Gateway {
     /// Kept open: a closed pipe would make the gateway's later prints fail.
     _stdout: BufReader<ChildStdout>,
     logs: TempDir,
+    /// Of its products and devices.
+    database_url: String,
 }
 
 impl Gateway {
@@ -97,14 +100,14 @@ impl Gateway {
         let mut command = program();
         command
             .args(["dev", "--json", "--state-dir"])
-            .arg(options.state_dir.unwrap_or(fresh))
+            .arg(state_dir)
             .args(["--mqtt-port", &options.mqtt_port.to_string()])
             .args(["--nats-port", &options.nats_port.to_string()])
             .args(["--http-port", &options.http_port.to_string()])
             .args(options.arguments)
             .env("JETWAY_NATS_SERVER", nats_server::binary().await)
             .envs(options.environment);
-        Self::start(command, logs).await
+        Self::start(command, logs, database_url).await
     }
 
     /// `jetway run --json`, configured by the environment, or by a file under it.
@@ -117,17 +120,17 @@ impl Gateway {
         }
         command
             .env("JETWAY_NATS_URL", options.nats_url)
-            .env("JETWAY_DATABASE_URL", options.database_url)
+            .env("JETWAY_DATABASE_URL", &options.database_url)
             .env(
                 "JETWAY_MQTT_LISTEN",
                 options.mqtt_listen.unwrap_or(any).to_string(),
             )
             .env("JETWAY_HTTP_LISTEN", any.to_string())
             .envs(options.environment);
-        Self::start(command, tempfile::tempdir().unwrap()).await
+        Self::start(command, tempfile::tempdir().unwrap(), options.database_url).await
     }
 
-    async fn start(mut command: Command, logs: TempDir) -> Self {
+    async fn start(mut command: Command, logs: TempDir, database_url: String) -> Self {
         let stderr = File::create(logs.path().join("stderr")).unwrap();
         let mut child = command
             .stdin(Stdio::null())
@@ -150,6 +153,7 @@ impl Gateway {
             child,
             _stdout: stdout,
             logs,
+            database_url,
         }
     }
 

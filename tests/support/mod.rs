@@ -32,6 +32,7 @@ pub use backend::{Backend, Stored};
 pub use device::{Acked, Closed, Connect, Credentials, Device, Protocol, Publish, Received};
 pub use fault_proxy::FaultProxy;
 pub use gateway::{DemoDevice, DevOptions, Gateway, Ready, RunOptions};
+pub use http::get as http_get;
 pub use nats_server::{NatsServer, binary as nats_server_binary};
 pub use tools::{jetway, python, succeed};
 pub use wait::{DEADLINE, eventually, lasting, within};
