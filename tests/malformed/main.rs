@@ -6,11 +6,17 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[cfg(test)]
 mod bytes;
+#[cfg(test)]
 mod case;
+#[cfg(test)]
 mod cases;
+#[cfg(test)]
 mod neighbour;
+#[cfg(test)]
 mod random;
+#[cfg(test)]
 mod transport;
 
 use support::Gateway;
