@@ -4,11 +4,19 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[cfg(test)]
 mod downlink;
+#[cfg(test)]
 mod downlink_limits;
+#[cfg(test)]
 mod login;
+#[cfg(test)]
 mod site;
+#[cfg(test)]
 mod storing;
+#[cfg(test)]
 mod subscribe;
+#[cfg(test)]
 mod uplink;
+#[cfg(test)]
 mod uplink_refused;

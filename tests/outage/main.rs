@@ -9,7 +9,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[cfg(test)]
 mod fleet;
+#[cfg(test)]
 mod killed;
+#[cfg(test)]
 mod rig;
+#[cfg(test)]
 mod verdict;

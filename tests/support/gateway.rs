@@ -97,6 +97,8 @@ impl Gateway {
     pub async fn dev(options: DevOptions) -> Self {
         let logs = tempfile::tempdir().unwrap();
         let fresh = logs.path().join("state");
+        let state_dir = options.state_dir.unwrap_or(fresh);
+        let database_url = format!("sqlite:{}", state_dir.join("devices.db").display());
         let mut command = program();
         command
             .args(["dev", "--json", "--state-dir"])
@@ -175,6 +177,17 @@ impl Gateway {
     /// The value of a metric, `name` with its labels as `/metrics` prints it; 0 where it is not there yet.
     pub async fn metric(&self, name: &str) -> f64 {
         http::metric(self.ready.http, name).await
+    }
+
+    /// Adds devices NAME0, NAME1, … of the product `demo` to its database.
+    pub fn add_devices(&self, name: &str, count: usize) -> Vec<DemoDevice> {
+        let count = count.to_string();
+        let added = jetway(
+            &["device", "add", "demo", name, "--count", &count, "--json"],
+            &[("JETWAY_DATABASE_URL", &self.database_url)],
+        );
+        let devices = added.lines().map(serde_json::from_str);
+        devices.collect::<Result<_, _>>().unwrap()
     }
 
     /// Everything it has logged so far.

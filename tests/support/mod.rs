@@ -36,4 +36,4 @@ pub use http::get as http_get;
 pub use nats_server::{NatsServer, binary as nats_server_binary};
 pub use tools::{jetway, python, succeed};
 pub use wait::{DEADLINE, eventually, lasting, within};
-pub use wire::Wire;
+pub use wire::{Wire, from_hex, to_hex};
