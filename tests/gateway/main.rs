@@ -9,9 +9,13 @@ mod downlink;
 #[cfg(test)]
 mod downlink_limits;
 #[cfg(test)]
+mod events;
+#[cfg(test)]
 mod login;
 #[cfg(test)]
 mod site;
+#[cfg(test)]
+mod status;
 #[cfg(test)]
 mod storing;
 #[cfg(test)]
@@ -20,3 +24,5 @@ mod subscribe;
 mod uplink;
 #[cfg(test)]
 mod uplink_refused;
+#[cfg(test)]
+mod will;
