@@ -9,6 +9,8 @@ mod downlink;
 #[cfg(test)]
 mod downlink_limits;
 #[cfg(test)]
+mod drain;
+#[cfg(test)]
 mod events;
 #[cfg(test)]
 mod login;

@@ -1,0 +1,204 @@
+//! Stopping: what a signal, a second one and the deadline do, under traffic and with the store away.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use crate::events::events;
+use crate::site::{BOTH, Registered, Site};
+use crate::support::{Device, Protocol, Publish, Wire, eventually, packet};
+
+const SERVER_SHUTTING_DOWN: u8 = 0x8B;
+
+/// Publishes numbered reports until the gateway ends the connection; gives the code of its DISCONNECT and how many
+/// were acknowledged, which must be the first ones.
+async fn publish_until_closed(mut device: Device, who: &Registered) -> (Option<u8>, u64) {
+    let (mut sent, mut acked) = (0_u64, 0);
+    loop {
+        while sent < acked + 50 {
+            let publish = Publish::new(&who.reports(), sent.to_string());
+            assert_eq!(device.publish(publish), sent);
+            sent += 1;
+        }
+        match device.acked().await {
+            Ok(ack) => {
+                assert_eq!((ack.publish, ack.reason), (acked, 0));
+                acked += 1;
+            }
+            Err(closed) => return (closed.reason, acked),
+        }
+    }
+}
+
+#[tokio::test]
+async fn sigterm_under_traffic_loses_nothing_that_was_acknowledged_and_says_goodbye() {
+    let mut site = Site::start(&[]).await;
+    let backend = site.backend().await;
+    let mut devices = Vec::new();
+    for index in 0..6 {
+        let who = site.device();
+        let protocol = BOTH[index % 2];
+        devices.push((protocol, site.connect(protocol, &who).await, who));
+    }
+    let traffic = devices.into_iter().map(async |(protocol, device, who)| {
+        let (reason, acked) = publish_until_closed(device, &who).await;
+        (protocol, reason, acked, who)
+    });
+    let stop = async {
+        site.counted("jetway_uplink_stream_stored_total", 500.0)
+            .await;
+        site.gateway.terminate();
+    };
+    let (ended, ()) = tokio::join!(join_all(traffic), stop);
+    let status = site.gateway.wait().await;
+    assert_eq!(status.code(), Some(0), "{status}");
+
+    for (protocol, reason, acked, who) in ended {
+        let told = (protocol == Protocol::V5).then_some(SERVER_SHUTTING_DOWN);
+        assert_eq!(reason, told);
+        assert!(acked > 0, "traffic was flowing");
+        let stored = who.stored(&backend).await;
+        for (number, message) in stored.iter().enumerate() {
+            assert_eq!(message.text(), number.to_string());
+        }
+        assert!(
+            stored.len() as u64 >= acked,
+            "{} of {acked} are stored",
+            stored.len()
+        );
+        let all = events(&backend, &who, 2).await;
+        assert_eq!(all[1].what(), "server_shutting_down");
+    }
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_the_store_and_sends_the_pubacks_before_it_says_goodbye() {
+    let mut site = Site::start(&[]).await;
+    let backend = site.backend().await;
+    let mut waiting = Vec::new();
+    for protocol in BOTH {
+        let who = site.device();
+        let mut wire = Wire::login(protocol, site.gateway.mqtt(), &who.credentials, 60).await;
+        // Behind this, every packet that was sent before is handled.
+        wire.ping().await;
+        waiting.push((protocol, who, wire));
+    }
+    site.nats.pause().await;
+    for (protocol, who, wire) in &mut waiting {
+        wire.send(&packet::publish(
+            *protocol,
+            &who.reports(),
+            Some(1),
+            b"last",
+        ))
+        .await;
+        assert!(wire.ping().await.is_empty());
+    }
+    site.gateway.terminate();
+    eventually("the gateway is not ready", async || {
+        match site.gateway.get("/readyz").await {
+            (503, body) if body.contains("draining") => Ok(()),
+            (status, body) => Err(format!("{status}: {body}")),
+        }
+    })
+    .await;
+    assert_eq!(site.gateway.get("/livez").await.0, 200);
+    site.nats.resume();
+    for (protocol, who, wire) in &mut waiting {
+        let goodbye: &[u8] = match protocol {
+            Protocol::V311 => &[],
+            Protocol::V5 => &[0xE0, 2, SERVER_SHUTTING_DOWN, 0],
+        };
+        let expected = [&[0x40, 2, 0, 1], goodbye].concat();
+        assert_eq!(wire.closed().await, expected, "{protocol:?}");
+        assert_eq!(who.stored(&backend).await.len(), 1);
+    }
+    assert_eq!(site.gateway.wait().await.code(), Some(0));
+}
+
+/// A gateway that was told to stop and cannot: a device's message waits for a nats-server that is paused.
+async fn stuck_in_drain(environment: &[(&str, &str)]) -> (Site, Wire) {
+    let site = Site::start(environment).await;
+    let who = site.device();
+    let mut wire = Wire::login(Protocol::V5, site.gateway.mqtt(), &who.credentials, 60).await;
+    wire.ping().await;
+    site.nats.pause().await;
+    wire.send(&packet::publish(
+        Protocol::V5,
+        &who.reports(),
+        Some(1),
+        b"waits",
+    ))
+    .await;
+    assert!(wire.ping().await.is_empty());
+    site.gateway.terminate();
+    (site, wire)
+}
+
+#[tokio::test]
+async fn a_second_signal_exits_with_1_at_once() {
+    let (mut site, mut wire) = stuck_in_drain(&[]).await;
+    eventually("the drain has begun", async || {
+        match site.gateway.log().contains("draining") {
+            true => Ok(()),
+            false => Err("not yet".to_owned()),
+        }
+    })
+    .await;
+    assert!(site.gateway.is_alive(), "it waits for the store");
+    site.gateway.terminate();
+    let status = site.gateway.wait().await;
+    assert_eq!((status.code(), status.signal()), (Some(1), None));
+    assert!(wire.closed().await.is_empty(), "nothing is acknowledged");
+}
+
+#[tokio::test]
+async fn the_deadline_of_a_drain_exits_with_1() {
+    let (mut site, mut wire) = stuck_in_drain(&[("JETWAY_DRAIN_DEADLINE_MS", "700")]).await;
+    let began = Instant::now();
+    let status = site.gateway.wait().await;
+    assert_eq!((status.code(), status.signal()), (Some(1), None));
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
+    assert!(wire.closed().await.is_empty(), "nothing is acknowledged");
+}
+
+#[tokio::test]
+async fn readiness_follows_nats_and_liveness_does_not() {
+    // G38, G25
+    let mut site = Site::start(&[]).await;
+    assert_eq!(site.gateway.get("/readyz").await.0, 200);
+    assert_eq!(site.gateway.get("/livez").await.0, 200);
+    site.nats.kill9().await;
+    let body = eventually("the gateway is not ready", async || {
+        match site.gateway.get("/readyz").await {
+            (503, body) => Ok(body),
+            (status, body) => Err(format!("{status}: {body}")),
+        }
+    })
+    .await;
+    assert!(body.contains("NATS"), "{body}");
+    assert_eq!(site.gateway.get("/livez").await.0, 200);
+    site.nats.restart().await;
+    eventually("the gateway is ready", async || {
+        match site.gateway.get("/readyz").await {
+            (200, _) => Ok(()),
+            (status, body) => Err(format!("{status}: {body}")),
+        }
+    })
+    .await;
+    let backend = site.backend().await;
+    for protocol in BOTH {
+        let who = site.device();
+        let mut device = site.connect(protocol, &who).await;
+        assert_eq!(device.publish_acked(&who.reports(), "after").await, 0);
+        assert_eq!(who.stored(&backend).await.len(), 1);
+    }
+    site.gateway.terminate();
+    assert_eq!(site.gateway.wait().await.code(), Some(0));
+}
