@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::rig::{Random, Rig, goes_on};
+use super::support::Gateway;
 
 /// Between two kills of the fast form.
 const PUBACKS_BETWEEN: u64 = 2_000;
@@ -50,7 +51,7 @@ async fn gateway_killed_under_load() {
         fleet.pubacks_more(PUBACKS_BETWEEN).await;
         let killed = Instant::now();
         rig.gateway.kill9().await;
-        rig.restart_gateway().await;
+        rig.gateway = Gateway::run(rig.gateway_options()).await;
         fleet.every_device_goes_on().await;
         down.push(killed.elapsed());
         rounds += 1;
@@ -83,10 +84,9 @@ async fn both_killed_at_random_moments() {
             }
             1 => {
                 rig.gateway.kill9().await;
-                rig.restart_gateway().await;
+                rig.gateway = Gateway::run(rig.gateway_options()).await;
             }
             _ => {
-                // Either first; the gateway comes back when nats-server is there, or before, and then waits for it.
                 if random.below(2) == 0 {
                     rig.nats.kill9().await;
                     rig.gateway.kill9().await;
@@ -94,8 +94,9 @@ async fn both_killed_at_random_moments() {
                     rig.gateway.kill9().await;
                     rig.nats.kill9().await;
                 }
-                rig.nats.restart().await;
-                rig.restart_gateway().await;
+                // The gateway waits for a nats-server that starts beside it.
+                let gateway = Gateway::run(rig.gateway_options());
+                (rig.gateway, ()) = tokio::join!(gateway, rig.nats.restart());
             }
         }
         rounds += 1;

@@ -14,6 +14,8 @@ mod fleet;
 #[cfg(test)]
 mod killed;
 #[cfg(test)]
+mod paused;
+#[cfg(test)]
 mod rig;
 #[cfg(test)]
 mod verdict;

@@ -59,7 +59,7 @@ impl Rig {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
-        let options = options(&nats, proxy.as_ref(), &state, &environment, None);
+        let options = options(&nats, proxy.as_ref(), &state, &environment);
         let gateway = Gateway::run(options).await;
         Self {
             nats,
@@ -76,17 +76,22 @@ impl Rig {
         Backend::connect(&self.nats.url()).await
     }
 
-    /// All devices, publishing.
+    /// All devices, publishing small messages.
     pub(crate) async fn fleet(&self) -> Fleet {
         Fleet::start(self.gateway.mqtt(), &self.devices, PAYLOAD_BYTES).await
     }
 
-    /// Starts the gateway again where devices look for it.
-    pub(crate) async fn restart_gateway(&mut self) {
-        let listen = Some(self.gateway.mqtt());
-        let proxy = self.proxy.as_ref();
-        let options = options(&self.nats, proxy, &self.state, &self.environment, listen);
-        self.gateway = Gateway::run(options).await;
+    /// To start the gateway again where devices look for it.
+    pub(crate) fn gateway_options(&self) -> RunOptions {
+        RunOptions {
+            mqtt_listen: Some(self.gateway.mqtt()),
+            ..options(
+                &self.nats,
+                self.proxy.as_ref(),
+                &self.state,
+                &self.environment,
+            )
+        }
     }
 
     /// Lets the fleet end and judges what is stored.
@@ -121,12 +126,10 @@ fn options(
     proxy: Option<&FaultProxy>,
     state: &TempDir,
     environment: &[(String, String)],
-    mqtt_listen: Option<SocketAddr>,
 ) -> RunOptions {
     RunOptions {
         nats_url: proxy.map_or_else(|| nats.url(), FaultProxy::url),
         database_url: database_url(state),
-        mqtt_listen,
         environment: environment.to_vec(),
         ..RunOptions::default()
     }

@@ -32,7 +32,7 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// Reads the stream and compares.
+    /// Reads the stream and compares; messages of devices without a journal are left out.
     pub(crate) async fn of(backend: &Backend, journals: &[Journal]) -> Self {
         let mut stored = HashMap::<String, Vec<Transmission>>::new();
         for message in backend.messages("DEVICE_UP", ">").await {
@@ -44,7 +44,6 @@ impl Verdict {
             let stored = stored.remove(&journal.name).unwrap_or_default();
             verdict.add(journal, &stored);
         }
-        assert!(stored.is_empty(), "from nobody: {:?}", stored.keys());
         verdict
     }
 

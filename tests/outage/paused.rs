@@ -1,0 +1,184 @@
+//! nats-server stands still (SIGSTOP) under load: its connections stay open, and nothing is answered.
+
+use std::time::{Duration, Instant};
+
+use super::fleet::Fleet;
+use super::rig::Rig;
+use super::support::{DemoDevice, Device, Protocol, Publish, Wire, eventually, lasting, packet};
+
+#[tokio::test]
+async fn what_was_sent_again_to_a_paused_server_is_stored_once() {
+    const TEST: &str = "nats-server paused";
+    let rig = Rig::start(&[]).await;
+    let fleet = rig.fleet().await;
+    fleet.pubacks_more(5_000).await;
+    let (before, _) = rig.gateway_mib();
+    let retries = rig
+        .gateway
+        .metric("jetway_uplink_stream_retries_total")
+        .await;
+
+    rig.nats.pause().await;
+    lasting(Duration::from_secs(8)).await;
+    let retries = rig
+        .gateway
+        .metric("jetway_uplink_stream_retries_total")
+        .await
+        - retries;
+    rig.nats.resume();
+    fleet.every_device_goes_on().await;
+    fleet.pubacks_more(5_000).await;
+
+    let (after, highest) = rig.gateway_mib();
+    let (verdict, _) = rig.judge(fleet).await;
+    println!(
+        "{TEST}: 8 s, {retries} batches sent again; RSS {before} MiB before, {after} MiB after, {highest} MiB at most"
+    );
+    verdict.hold(TEST);
+    assert_eq!(
+        verdict.connections_lost, 0,
+        "devices keep their connections"
+    );
+    assert!(
+        retries >= 3.0,
+        "the ack timeout of 2 s passed several times: {retries}"
+    );
+    assert!(
+        highest < before + 64,
+        "memory is bounded: {highest} MiB after {before} MiB"
+    );
+}
+
+#[tokio::test]
+async fn devices_are_held_and_answered_while_the_pool_is_full() {
+    const TEST: &str = "pool full";
+    const QOS_0: u16 = 50;
+    let rig = Rig::start(&[("JETWAY_PUBLISHER_INFLIGHT_BYTES_MAX", "1048576")]).await;
+    // 17 windows of 20 such messages are three times the pool.
+    let (fleet, others) = rig.devices.split_at(17);
+    let fleet = Fleet::start(rig.gateway.mqtt(), fleet, 8 * 1024).await;
+    let [v311, v5, shed] = others else {
+        panic!("three devices beside the fleet");
+    };
+    let login = async |protocol, who: &DemoDevice| {
+        Wire::login(protocol, rig.gateway.mqtt(), &who.credentials, 2).await
+    };
+    let mut held = [
+        (Protocol::V311, v311, login(Protocol::V311, v311).await),
+        (Protocol::V5, v5, login(Protocol::V5, v5).await),
+    ];
+    let mut qos_0 = login(Protocol::V5, shed).await;
+
+    rig.nats.pause().await;
+    eventually("the pool is full", async || {
+        match rig.gateway.metric("jetway_uplink_held_total").await {
+            0.0 => Err("no device is held".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
+    for (protocol, who, wire) in &mut held {
+        let publish = packet::publish(*protocol, &topic(who), Some(7), b"held 0 0 ");
+        wire.send(&publish).await;
+    }
+    let before = rig.gateway.metric("jetway_uplink_shed_total").await;
+    for _ in 0..QOS_0 {
+        let publish = packet::publish(Protocol::V5, &topic(shed), None, b"shed 0 0 ");
+        qos_0.send(&publish).await;
+    }
+    // Longer than the ack timeout, and twice one and a half times the keep alive.
+    for _ in 0..6 {
+        for (_, _, wire) in &mut held {
+            assert!(
+                wire.ping().await.is_empty(),
+                "no PUBACK while nothing is stored"
+            );
+        }
+        qos_0.ping().await;
+        lasting(Duration::from_secs(1)).await;
+    }
+    let counted = rig.gateway.metric("jetway_uplink_shed_total").await - before;
+    let (_, highest) = rig.gateway_mib();
+    rig.nats.resume();
+
+    for (_, _, wire) in &mut held {
+        let puback = wire.packet().await.expect("the connection stays open");
+        assert_eq!(puback[..4], [0x40, puback[1], 0, 7], "PUBACK 7");
+        assert_eq!(puback.get(4).copied().unwrap_or(0), 0, "stored");
+    }
+    fleet.every_device_goes_on().await;
+    let (verdict, _) = rig.judge(fleet).await;
+    let messages = rig.backend().await.messages("DEVICE_UP", ">").await;
+    let of = |start| {
+        messages
+            .iter()
+            .filter(|one| one.text().starts_with(start))
+            .count()
+    };
+    println!("{TEST}: {counted} of {QOS_0} QoS 0 shed; RSS {highest} MiB at most");
+    verdict.hold(TEST);
+    assert_eq!(
+        verdict.connections_lost, 0,
+        "devices keep their connections"
+    );
+    assert_eq!(of("held "), 2);
+    assert_eq!((counted, of("shed ")), (f64::from(QOS_0), 0));
+}
+
+#[tokio::test]
+async fn after_the_retry_budget_a_device_is_told_that_its_message_is_not_stored() {
+    let rig = Rig::start(&[
+        ("JETWAY_PUBLISHER_RETRY_BUDGET_MS", "3000"),
+        ("JETWAY_PUBLISHER_ACK_TIMEOUT_MS", "1000"),
+    ])
+    .await;
+    let device = |protocol, index: usize| {
+        let credentials = &rig.devices[index].credentials;
+        Device::connect(protocol, rig.gateway.mqtt(), credentials)
+    };
+    let topic = |index: usize| topic(&rig.devices[index]);
+    let mut v311 = device(Protocol::V311, 0).await;
+    let mut v5 = device(Protocol::V5, 1).await;
+
+    rig.nats.pause().await;
+    let paused = Instant::now();
+    for number in 0..3 {
+        v311.publish(Publish::new(&topic(0), format!("lost 0 {number} ")));
+        v5.publish(Publish::new(&topic(1), format!("lost 0 {number} ")));
+    }
+    let (refused, closed) = tokio::join!(
+        async {
+            let mut reasons = Vec::new();
+            for _ in 0..3 {
+                reasons.push(v5.acked().await.unwrap().reason);
+            }
+            reasons
+        },
+        v311.closed()
+    );
+    let told = paused.elapsed();
+    assert_eq!(refused, [0x80; 3], "no PUBACK says stored");
+    assert_eq!(
+        v311.acked().await,
+        Err(closed),
+        "3.1.1 gets no PUBACK at all"
+    );
+    assert!(
+        told > Duration::from_secs(3),
+        "{told:?}: not before the budget is spent"
+    );
+    assert!(
+        told < Duration::from_secs(7),
+        "{told:?}: soon after the budget is spent"
+    );
+
+    rig.nats.resume();
+    assert_eq!(v5.publish_acked(&topic(1), "later 0 0 ").await, 0);
+    let mut v311 = device(Protocol::V311, 0).await;
+    assert_eq!(v311.publish_acked(&topic(0), "later 0 0 ").await, 0);
+    println!("retry budget of 3 s: devices told after {told:.1?}");
+}
+
+fn topic(device: &DemoDevice) -> String {
+    format!("$thing/up/property/{}/{}", device.product, device.name)
+}
