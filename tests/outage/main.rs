@@ -10,11 +10,15 @@
 mod support;
 
 #[cfg(test)]
+mod cut;
+#[cfg(test)]
 mod fleet;
 #[cfg(test)]
 mod killed;
 #[cfg(test)]
 mod paused;
+#[cfg(test)]
+mod recovery;
 #[cfg(test)]
 mod rig;
 #[cfg(test)]

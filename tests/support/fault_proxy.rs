@@ -127,11 +127,21 @@ impl FaultProxy {
         }
     }
 
-    /// Bytes that are kept now.
+    /// Bytes that the links up have taken and not given, of connections that are held.
     pub fn kept(&self) -> usize {
+        self.kept_in(&[Stage::Held])
+    }
+
+    /// The same, of connections whose clients are cut off.
+    pub fn stragglers(&self) -> usize {
+        self.kept_in(&[Stage::Severed, Stage::Released])
+    }
+
+    fn kept_in(&self, stages: &[Stage]) -> usize {
         let connections = self.connections.lock().unwrap();
         let kept = connections
             .iter()
+            .filter(|one| stages.contains(&one.stage.borrow()))
             .map(|one| one.kept.load(Ordering::Relaxed));
         kept.sum()
     }

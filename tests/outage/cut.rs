@@ -1,0 +1,118 @@
+//! The connection between the gateway and a nats-server that lives on: cut, half closed, delayed, and closed while its bytes
+//! are still under way, which then reach the server behind those of the next connection.
+
+use std::time::Duration;
+
+use super::fleet::Fleet;
+use super::rig::Rig;
+use super::support::{FaultProxy, eventually};
+use super::verdict::Verdict;
+
+const ROUNDS: usize = 10;
+
+#[tokio::test]
+async fn the_tail_in_flight_of_a_cut_connection_is_stored_once_and_in_order() {
+    let rig = Rig::behind_proxy(&[]).await;
+    let fleet = rig.fleet().await;
+    for _ in 0..ROUNDS {
+        fleet.pubacks_more(500).await;
+        proxy(&rig).cut();
+        fleet.every_device_goes_on().await;
+    }
+    judged(&rig, fleet, "cut").await;
+}
+
+#[tokio::test]
+async fn a_half_closed_connection_still_delivers_and_nothing_is_stored_twice() {
+    let rig = Rig::behind_proxy(&[]).await;
+    let fleet = rig.fleet().await;
+    for _ in 0..ROUNDS {
+        fleet.pubacks_more(500).await;
+        proxy(&rig).half_close();
+        fleet.every_device_goes_on().await;
+    }
+    judged(&rig, fleet, "half closed").await;
+}
+
+/// With the delay, what was sent before the end of a connection arrives while the next one sends the same again.
+#[tokio::test]
+async fn a_slow_connection_that_ends_overlaps_with_the_next_one() {
+    let rig = Rig::behind_proxy(&[]).await;
+    let fleet = rig.fleet().await;
+    proxy(&rig).delay(Duration::from_millis(60));
+    for round in 0..ROUNDS {
+        fleet.pubacks_more(500).await;
+        match round % 2 {
+            0 => proxy(&rig).half_close(),
+            _ => {
+                proxy(&rig).sever();
+                proxy(&rig).release();
+            }
+        }
+        fleet.every_device_goes_on().await;
+    }
+    judged(&rig, fleet, "delayed").await;
+}
+
+#[tokio::test]
+async fn stragglers_behind_a_re_send_change_nothing() {
+    let rig = Rig::behind_proxy(&[]).await;
+    let fleet = rig.fleet().await;
+    for round in 0..ROUNDS {
+        fleet.pubacks_more(500).await;
+        let connections = proxy(&rig).connections();
+        proxy(&rig).hold();
+        // Both shards' open batches and more are on their way, and do not arrive.
+        eventually(
+            "the proxy keeps what the gateway sends",
+            async || match proxy(&rig).kept() {
+                kept if kept > 20_000 => Ok(()),
+                kept => Err(format!("{kept} bytes")),
+            },
+        )
+        .await;
+        proxy(&rig).sever();
+        eventually("the gateway connects again", async || {
+            match proxy(&rig).connections() > connections {
+                true => Ok(()),
+                false => Err("not yet".to_owned()),
+            }
+        })
+        .await;
+        if round % 2 == 0 {
+            // Everything was sent again and PUBACKed, and more, before the stragglers come.
+            fleet.every_device_goes_on().await;
+            fleet.pubacks_more(500).await;
+        }
+        proxy(&rig).release();
+        fleet.every_device_goes_on().await;
+        eventually(
+            "the stragglers have reached the server",
+            async || match proxy(&rig).stragglers() {
+                0 => Ok(()),
+                kept => Err(format!("{kept} bytes")),
+            },
+        )
+        .await;
+    }
+    judged(&rig, fleet, "stragglers").await;
+}
+
+fn proxy(rig: &Rig) -> &FaultProxy {
+    rig.proxy.as_ref().expect("this rig has one")
+}
+
+async fn judged(rig: &Rig, fleet: Fleet, test: &str) -> Verdict {
+    let (verdict, _) = rig.judge(fleet).await;
+    verdict.hold(test);
+    assert_eq!(
+        verdict.connections_lost, 0,
+        "devices keep their connections"
+    );
+    assert_eq!(verdict.published, verdict.pubacked, "all is answered");
+    assert!(
+        proxy(rig).connections() > ROUNDS,
+        "the gateway connected again each time"
+    );
+    verdict
+}
