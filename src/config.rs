@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -109,6 +110,7 @@ pub struct Rules {
 #[serde(deny_unknown_fields, default)]
 pub struct Http {
     /// Address and port; port 0 takes any free one.
+    #[serde(deserialize_with = "net::listener::address")]
     pub listen: SocketAddr,
 }
 
@@ -227,27 +229,35 @@ fn read_file(path: &Path, faults: &mut Vec<String>) -> Table {
         let Err(error) = toml::from_str::<Config>(&text) else {
             return text.parse().unwrap_or_default();
         };
-        let span = error.span().unwrap_or(0..0);
-        let before = text.get(..span.start).unwrap_or_default();
-        let line = before.matches('\n').count() + 1;
-        faults.push(format!(
-            "{}:{line}: {}",
-            path.display(),
-            error.message().trim()
-        ));
-        let start = before.rfind('\n').map_or(0, |at| at + 1);
-        let end = text
-            .get(start..)
-            .and_then(|rest| rest.find('\n'))
-            .map_or(text.len(), |at| start + at);
-        if text
-            .get(start..end)
-            .is_none_or(|line| line.trim().is_empty())
-        {
+        let at = error.span().map_or(0, |span| span.start);
+        let faulty = faulty_lines(&text, at);
+        let lines = text.get(faulty.clone()).unwrap_or_default().to_owned();
+        let number = text
+            .get(..faulty.start)
+            .unwrap_or_default()
+            .matches('\n')
+            .count()
+            + 1;
+        let key = lines.split(['=', '\n']).next().unwrap_or_default().trim();
+        let message = error.message().trim();
+        faults.push(format!("{}:{number}: {key}: {message}", path.display()));
+        if lines.trim().is_empty() {
             return Table::new();
         }
-        text.replace_range(start..end, "");
+        text.replace_range(faulty, &"\n".repeat(lines.matches('\n').count()));
     }
+}
+
+/// The line that holds the byte `at`; with all lines of its section, if it is a section's header.
+fn faulty_lines(text: &str, at: usize) -> Range<usize> {
+    let (before, after) = text.split_at_checked(at).unwrap_or((text, ""));
+    let start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let is_header = text.get(start..).is_some_and(|line| line.starts_with('['));
+    let end = match is_header {
+        true => after.find("\n["),
+        false => after.find('\n'),
+    };
+    start..end.map_or(text.len(), |length| at + length)
 }
 
 /// Applies one variable, if the key exists and takes the value.

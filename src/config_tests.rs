@@ -65,10 +65,10 @@ fn all_faults_are_reported_at_once_with_their_place() {
     )
     .unwrap_err();
     let expected = [
-        ("FILE:2:", "socket address"),
-        ("FILE:5:", "keep_alive"),
-        ("FILE:8:", "naps"),
-        ("environment JETWAY_HTTP_LISTEN:", "socket address"),
+        ("FILE:2: listen:", "expected ADDRESS:PORT"),
+        ("FILE:5: keep_alive:", "expected one of `packet_bytes_max`"),
+        ("FILE:8: [naps]:", "expected one of `profile`"),
+        ("environment JETWAY_HTTP_LISTEN:", "expected ADDRESS:PORT"),
         ("environment JETWAY_HTTP_LISTENN:", "listenn"),
         ("environment JETWAY_PROFILE:", "`device`"),
         ("[session] subscriptions_max:", "more than 0"),

@@ -4,12 +4,12 @@
 //! is never above what the process has descriptors for, of which it takes all that the system allows.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{AddrParseError, SocketAddr};
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -22,6 +22,7 @@ const DESCRIPTORS_RESERVED: usize = 256;
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Address and port; port 0 takes any free one.
+    #[serde(deserialize_with = "address")]
     pub listen: SocketAddr,
     /// Connections at the same time; lowered at start to what the process may have descriptors for.
     pub connections_max: usize,
@@ -52,6 +53,18 @@ impl Config {
         }
         faults
     }
+}
+
+/// Reads an address and a port, with an error that says what one looks like.
+///
+/// # Errors
+/// When it is anything else.
+pub fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map_err(|error: AddrParseError| {
+        let expected = "expected ADDRESS:PORT such as 127.0.0.1:1883";
+        serde::de::Error::custom(format!("{expected}, found {text:?}: {error}"))
+    })
 }
 
 /// A bound address that has not accepted anything yet.

@@ -113,11 +113,13 @@ async fn assert_closed_when_silent(site: &Site, protocol: Protocol, with_downlin
     let subject = who.subject("device.down.mqtt.thing");
     let downlinks = async {
         let mut interval = tokio::time::interval(Duration::from_millis(50));
-        while with_downlinks {
+        if !with_downlinks {
+            std::future::pending::<()>().await;
+        }
+        loop {
             interval.tick().await;
             backend.publish(&subject, &[], "keeps coming").await;
         }
-        std::future::pending::<Vec<u8>>().await
     };
     let received = tokio::select! {
         received = wire.closed() => received,
