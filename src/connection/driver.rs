@@ -409,7 +409,6 @@ impl Driver {
             wire,
             ..
         } = self;
-        drop(wire);
         let slot = shared.status.slot().await;
         shared.registry.leave(&sender.tokens, &mailbox, || {
             shared
@@ -422,5 +421,7 @@ impl Driver {
                 tracing::warn!(device = %sender.device.id, %error, "will not published");
             }
         }
+        // Last, so that nobody waits for a peer that does not close.
+        wire.linger().await;
     }
 }

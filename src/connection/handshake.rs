@@ -71,6 +71,7 @@ pub(super) async fn handshake(
                 // The answer comes before the close, but nobody is waited for longer than for a handshake (G21).
                 if wire.send(&Packet::Connack(refusal(reason))).is_ok() {
                     drop(timeout(limit, wire.finish()).await);
+                    wire.linger().await;
                 }
             }
             tracing::debug!(%peer, rejected = ?refused.rejected, answer = ?refused.answer, "connect rejected");

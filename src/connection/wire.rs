@@ -7,15 +7,19 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use crate::mqtt::{Codec, Error, Packet, frame_bytes};
 
 /// Most bytes of one read.
 const READ_BYTES_MAX: usize = 16 * 1024;
+/// How long a peer may take to close after we did.
+const LINGER_MAX: Duration = Duration::from_secs(1);
 
 pub(super) struct Wire {
     socket: TcpStream,
@@ -112,5 +116,28 @@ impl Wire {
             std::future::poll_fn(|context| self.poll_write(context)).await?;
         }
         std::future::poll_fn(|context| Pin::new(&mut self.socket).poll_shutdown(context)).await
+    }
+
+    /// Reads and drops what the peer still sends until it closes too, for a second at most.
+    ///
+    /// A socket that is closed with unread bytes resets its connection; a peer that is writing just then fails there and
+    /// never reads the last packet, which says why (G01, G14, G21).
+    pub(super) async fn linger(mut self) {
+        let drained = async {
+            loop {
+                let read = std::future::poll_fn(|context| self.poll_drop(context)).await;
+                if matches!(read, Ok(0) | Err(_)) {
+                    return;
+                }
+            }
+        };
+        drop(timeout(LINGER_MAX, drained).await);
+    }
+
+    fn poll_drop(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut stack = [const { MaybeUninit::uninit() }; READ_BYTES_MAX];
+        let mut read = ReadBuf::uninit(&mut stack);
+        ready!(Pin::new(&mut self.socket).poll_read(context, &mut read))?;
+        Poll::Ready(Ok(read.filled().len()))
     }
 }
