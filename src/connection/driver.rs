@@ -89,6 +89,11 @@ impl Driver {
         }
     }
 
+    /// What the node says to all its connections when it stops.
+    pub(super) fn drain(&self) {
+        self.mailbox.command(Command::Drain);
+    }
+
     pub(super) async fn run(mut self) {
         self.drain_outputs(None);
         self.handle_inbound();

@@ -32,10 +32,15 @@ pub async fn serve(
     // Boxed, so that a live connection does not carry the handshake's state along.
     let handshake = Box::pin(handshake::handshake(&shared, socket, peer, number));
     let driver = tokio::select! {
+        biased;
         () = shutdown.cancelled() => None,
         driver = handshake => driver,
     };
     if let Some(driver) = driver {
+        if shutdown.is_cancelled() {
+            // The drain may have called all connections just before this one was among them.
+            driver.drain();
+        }
         shared.metrics.connections.inc();
         driver.run().await;
         shared.metrics.connections.dec();
