@@ -1,5 +1,6 @@
 //! `jetway check`: reads a configuration as `run` would, and starts nothing.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -19,9 +20,10 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<bool> {
     let config = Config::load(args.config.as_deref(), std::env::vars())?;
     let mapping = gateway::mapping(&config)?;
-    println!("configuration is valid");
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "configuration is valid")?;
     for stream in gateway::streams(&mapping) {
-        println!("stream {}: {}", stream.name, stream.config);
+        writeln!(out, "stream {}: {}", stream.name, stream.config)?;
     }
     Ok(true)
 }

@@ -1,5 +1,6 @@
 //! `jetway subjects`: what a topic maps to, and why.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -31,6 +32,6 @@ pub(super) fn run(args: &Args) -> Result<bool> {
     let Command::Explain { topic, config } = &args.command;
     let config = Config::load(config.as_deref(), std::env::vars())?;
     let mapping = gateway::mapping(&config)?;
-    println!("{}", mapping.explain(topic));
+    writeln!(std::io::stdout(), "{}", mapping.explain(topic))?;
     Ok(true)
 }
