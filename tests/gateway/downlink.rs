@@ -6,6 +6,9 @@ use rumqttc::v5::mqttbytes::v5::PublishProperties;
 use crate::site::{BOTH, Registered, Site};
 use crate::support::{Backend, Device, Protocol, Received, jetway};
 
+/// Of a downlink: names and values.
+type Headers = &'static [(&'static str, &'static str)];
+
 /// Connects a device that listens to everything that a handle sends it.
 async fn listener(site: &Site, protocol: Protocol, who: &Registered, handle: &str) -> Device {
     let mut device = site.connect(protocol, who).await;
@@ -54,15 +57,11 @@ async fn both_forms_of_the_subject_arrive_in_the_one_stored_order() {
             }
         }
         assert_eq!(received, stored(&backend, &who).await, "{protocol:?}");
-        for parity in 0..forms.len() {
+        for (parity, form) in forms.into_iter().enumerate() {
             let sent = (0..COUNT).filter(|number| number % 2 == parity);
             let of_form = received.iter().map(|text| text.parse::<usize>().unwrap());
             let of_form = of_form.filter(|number| number % 2 == parity);
-            assert!(
-                of_form.eq(sent),
-                "{protocol:?}: {} out of order",
-                forms[parity]
-            );
+            assert!(of_form.eq(sent), "{protocol:?}: {form} out of order");
         }
     }
 }
@@ -80,7 +79,7 @@ async fn the_type_comes_from_the_header_else_the_method_else_the_default() {
             let filter = who.topic(&format!("${handle}/down/+"));
             assert_eq!(device.subscribe(&filter).await, 1);
         }
-        let cases: [(&str, &[(&str, &str)], &str, &str); 13] = [
+        let cases: [(&str, Headers, &str, &str); 13] = [
             (
                 "thing",
                 &[("Jw-Type", "event")],
@@ -135,7 +134,7 @@ async fn quality_of_service_is_the_lower_of_what_the_sender_and_the_device_ask_f
         let mut device = listener(&site, protocol, &who, "thing").await;
         let updates = who.topic("$ota/down/+");
         assert_eq!(device.subscribe_qos(&updates, 0).await, 0);
-        let cases: [(&str, &[(&str, &str)], u8); 5] = [
+        let cases: [(&str, Headers, u8); 5] = [
             ("thing", &[], 1),
             ("thing", &[("Jw-Qos", "0")], 0),
             ("thing", &[("Jw-Qos", "1")], 1),

@@ -13,7 +13,11 @@ mod drain;
 #[cfg(test)]
 mod events;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod login;
+#[cfg(test)]
+mod operator;
 #[cfg(test)]
 mod site;
 #[cfg(test)]

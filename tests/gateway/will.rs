@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::events::events;
 use crate::site::{BOTH, Registered, Site};
-use crate::support::{Connect, Credentials, Device, Protocol, Publish, Stored, packet, within};
+use crate::support::{Connect, Credentials, Device, Protocol, Publish, Stored, Wire, packet};
 
 /// A connected device whose Will is a report with these bytes.
 async fn with_will(site: &Site, protocol: Protocol, who: &Registered, payload: &str) -> Device {
@@ -119,7 +119,7 @@ async fn a_disconnect_with_reason_4_publishes_the_will() {
     let site = Site::shared().await;
     let backend = site.backend().await;
     let who = site.device();
-    let mut wire = crate::support::Wire::connect(site.gateway.mqtt()).await;
+    let mut wire = Wire::connect(site.gateway.mqtt()).await;
     wire.send(&connect_with_will(&who, "asked for")).await;
     wire.accepted().await;
     wire.send(&[0xE0, 1, 0x04]).await;
@@ -156,7 +156,7 @@ async fn the_will_of_a_refused_connect_is_never_published() {
         let stranger = Credentials::new(&who.product, &who.name, "BBBBBBBB");
         let mut connect = Connect::new(protocol, site.gateway.mqtt(), &stranger);
         connect.will = Some(Publish::new(&who.reports(), "forged"));
-        let refused = within("a refusal", Device::connect_with(connect)).await;
+        let refused = Device::connect_with(connect).await;
         assert!(refused.is_err());
         let mut device = site.connect(protocol, &who).await;
         assert_eq!(device.publish_acked(&who.reports(), "own").await, 0);

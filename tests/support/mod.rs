@@ -34,6 +34,6 @@ pub use fault_proxy::FaultProxy;
 pub use gateway::{DemoDevice, DevOptions, Gateway, Ready, RunOptions};
 pub use http::get as http_get;
 pub use nats_server::{NatsServer, binary as nats_server_binary};
-pub use tools::{jetway, python, succeed};
+pub use tools::{jetway, jetway_fails, old_nats_server, python, succeed};
 pub use wait::{DEADLINE, eventually, lasting, within};
 pub use wire::{Wire, from_hex, to_hex};

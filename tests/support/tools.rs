@@ -1,20 +1,36 @@
 //! Programs beside the gateway: its own command line, and clients of other makers as second opinions.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 const INSTALL: &str = "deploy/test.sh installs it";
 
 /// Runs `jetway` to its end with nothing of this process's environment but PATH and HOME; panics when it fails.
 pub fn jetway(arguments: &[&str], environment: &[(&str, &str)]) -> String {
+    succeed(&mut program(arguments, environment))
+}
+
+/// Runs `jetway` as [`jetway`] does, to a failure: its exit code and what it printed to standard error.
+pub fn jetway_fails(arguments: &[&str], environment: &[(&str, &str)]) -> (i32, String) {
+    let output = program(arguments, environment).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let code = output.status.code();
+    let failed = code.filter(|code| *code != 0);
+    (
+        failed.unwrap_or_else(|| panic!("{arguments:?}: {code:?}: {stderr}")),
+        stderr,
+    )
+}
+
+fn program(arguments: &[&str], environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_jetway"));
     command.env_clear();
     for name in ["PATH", "HOME"] {
         command.envs(std::env::var_os(name).map(|value| (name, value)));
     }
     command.args(arguments).envs(environment.iter().copied());
-    succeed(&mut command)
+    command
 }
 
 /// Runs a command to its end and returns its standard output; panics with everything it printed when it fails.
@@ -37,13 +53,23 @@ pub fn succeed(command: &mut Command) -> String {
 
 /// `python3` with the packages that `deploy/test.sh` installs (paho-mqtt, nats-py), to run a script.
 pub fn python(script: impl AsRef<OsStr>) -> Command {
+    let packages = python_packages();
+    let mut command = Command::new("python3");
+    command.env("PYTHONPATH", packages).arg(script);
+    command
+}
+
+/// The nats-server before the oldest one that the gateway works with; a Python package holds the program.
+pub fn old_nats_server() -> PathBuf {
+    python_packages().join("bin/nats-server")
+}
+
+fn python_packages() -> PathBuf {
     let packages = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python");
     assert!(
         packages.is_dir(),
         "{} is missing; {INSTALL}",
         packages.display()
     );
-    let mut command = Command::new("python3");
-    command.env("PYTHONPATH", packages).arg(script);
-    command
+    packages
 }

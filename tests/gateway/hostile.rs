@@ -1,0 +1,145 @@
+//! Bytes in pieces, in one piece, too early or never: what TCP and a strange peer make of MQTT. Malformed packets have
+//! a test program of their own.
+
+use crate::site::{BOTH, Site};
+use crate::support::{Protocol, Wire, packet};
+
+/// All that a device says from login to goodbye, and what it must hear.
+fn conversation(protocol: Protocol, site: &Site, count: u16) -> (Vec<u8>, Vec<u8>, usize) {
+    let who = site.device();
+    let filter = who.topic("$thing/down/+");
+    let mut sent = packet::connect(protocol, &who.credentials, 60);
+    sent.extend(packet::subscribe(protocol, 1, &[(&filter, 1)]));
+    for packet_id in 1..=count {
+        let payload = packet_id.to_string();
+        sent.extend(packet::publish(
+            protocol,
+            &who.reports(),
+            Some(packet_id),
+            payload.as_bytes(),
+        ));
+    }
+    sent.extend(packet::PINGREQ);
+    let suback = match protocol {
+        Protocol::V311 => vec![0x90, 3, 0, 1, 1],
+        Protocol::V5 => vec![0x90, 4, 0, 1, 0, 1],
+    };
+    let pubacks = (1..=count).flat_map(|id| [&[0x40, 2][..], &id.to_be_bytes()].concat());
+    let number = who.name.trim_start_matches('d').parse().unwrap();
+    (sent, suback.into_iter().chain(pubacks).collect(), number)
+}
+
+/// Reads what comes behind CONNACK until everything is answered. PINGRESP may come before the PUBACKs.
+async fn assert_answered(wire: &mut Wire, expected: &[u8]) {
+    wire.accepted().await;
+    let (mut answers, mut pings) = (Vec::new(), 0);
+    while pings == 0 || answers.len() < expected.len() {
+        let packet = wire.packet().await.expect("the connection stays open");
+        match packet == packet::PINGRESP {
+            true => pings += 1,
+            false => answers.extend(packet),
+        }
+    }
+    assert_eq!(answers, expected);
+    wire.send(&packet::DISCONNECT).await;
+    assert!(wire.closed().await.is_empty());
+}
+
+#[tokio::test]
+async fn packets_may_be_joined_and_split_anywhere() {
+    // G21, for TCP
+    const COUNT: u16 = 20;
+    let site = Site::shared().await;
+    let backend = site.backend().await;
+    for protocol in BOTH {
+        for piece in [usize::MAX, 1, 2, 3, 7, 64] {
+            let (sent, expected, number) = conversation(protocol, &site, COUNT);
+            let mut wire = Wire::connect(site.gateway.mqtt()).await;
+            for bytes in sent.chunks(piece.min(sent.len())) {
+                wire.send(bytes).await;
+                // A segment of its own for each piece.
+                tokio::task::yield_now().await;
+            }
+            assert_answered(&mut wire, &expected).await;
+            let filter = format!("device.up.mqtt.thing.flows.d{number}");
+            let stored = backend.messages("DEVICE_UP", &filter).await;
+            let stored = stored.iter().map(|message| message.text().to_owned());
+            assert!(
+                stored.eq((1..=COUNT).map(|id| id.to_string())),
+                "pieces of {piece}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn whatever_comes_before_connect_ends_the_connection() {
+    // G16 [MQTT-3.1.0-1]
+    let site = Site::shared().await;
+    let who = site.device();
+    for protocol in BOTH {
+        for early in [
+            packet::publish(protocol, &who.reports(), Some(1), b"early"),
+            packet::subscribe(protocol, 1, &[("#", 0)]),
+            packet::PINGREQ.to_vec(),
+            packet::DISCONNECT.to_vec(),
+            b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
+            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03".to_vec(),
+            vec![0; 64],
+        ] {
+            let mut wire = Wire::connect(site.gateway.mqtt()).await;
+            wire.send(&early).await;
+            wire.send(&packet::connect(protocol, &who.credentials, 60))
+                .await;
+            assert!(wire.closed().await.is_empty(), "{early:02x?}");
+        }
+    }
+    let backend = site.backend().await;
+    assert!(who.stored(&backend).await.is_empty());
+    let events = who.subject("application.device") + ".status.*";
+    assert!(backend.messages("APPLICATION", &events).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_handshake_that_does_not_end_in_time_is_closed_and_counted() {
+    // G15
+    let environment = [("JETWAY_CONNECTION_HANDSHAKE_TIMEOUT_MS", "300")];
+    let site = Site::start(&environment).await;
+    let count = "jetway_connects_rejected_total{reason=\"Timeout\"}";
+    for protocol in BOTH {
+        let who = site.device();
+        let connect = packet::connect(protocol, &who.credentials, 60);
+        for said in [0, 1, 10, connect.len() - 1] {
+            let before = site.gateway.metric(count).await;
+            let mut wire = Wire::connect(site.gateway.mqtt()).await;
+            wire.send(&connect[..said]).await;
+            assert!(wire.closed().await.is_empty(), "{said} bytes");
+            site.counted(count, before).await;
+        }
+        // Once it is in, a device may take its time.
+        let mut wire = Wire::login(protocol, site.gateway.mqtt(), &who.credentials, 60).await;
+        let mut late = Wire::connect(site.gateway.mqtt()).await;
+        assert!(late.closed().await.is_empty());
+        assert!(wire.ping().await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_packet_behind_the_disconnect_is_not_handled() {
+    let site = Site::shared().await;
+    let backend = site.backend().await;
+    for protocol in BOTH {
+        let who = site.device();
+        let mut wire = Wire::login(protocol, site.gateway.mqtt(), &who.credentials, 60).await;
+        let mut bytes = packet::publish(protocol, &who.reports(), None, b"before");
+        bytes.extend(packet::DISCONNECT);
+        bytes.extend(packet::publish(protocol, &who.reports(), None, b"behind"));
+        wire.send(&bytes).await;
+        assert!(wire.closed().await.is_empty());
+        let mut device = site.connect(protocol, &who).await;
+        assert_eq!(device.publish_acked(&who.reports(), "later").await, 0);
+        let stored = who.stored(&backend).await;
+        let stored: Vec<&str> = stored.iter().map(|message| message.text()).collect();
+        assert_eq!(stored, ["before", "later"], "{protocol:?}");
+    }
+}
