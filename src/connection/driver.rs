@@ -400,8 +400,11 @@ impl Driver {
         self.shared.metrics.close(reason);
         tracing::debug!(connection_id = %self.sender.connection_id, device = %self.sender.device.id, reason = reason.as_str(), cursor = self.session.cursor(), "connection ended");
         if let (Some(code), Some(Version::V5)) = (reason.reason_code(), self.wire.codec.version()) {
-            let goodbye = Packet::Disconnect(Disconnect::new(code));
-            if let Err(error) = self.wire.send(&goodbye) {
+            let mut goodbye = Disconnect::new(code);
+            // In words as well: paho for Python reads the code only if there is something behind it. It fits, because no
+            // session is agreed with a device that takes less [MQTT-3.14.2-3].
+            goodbye.reason_string = Some(code.to_string().into());
+            if let Err(error) = self.wire.send(&Packet::Disconnect(goodbye)) {
                 tracing::error!(%error, "DISCONNECT cannot be encoded");
             }
         }

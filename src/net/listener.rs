@@ -83,7 +83,7 @@ impl Listener {
     pub fn bind(config: &Config) -> io::Result<Self> {
         let connections_max = affordable(config.connections_max, raise_descriptors());
         if connections_max < config.connections_max {
-            tracing::warn!(
+            tracing::info!(
                 wanted = config.connections_max,
                 effective = connections_max,
                 "connections_max lowered to the system's limit of open files (ulimit -Hn)"

@@ -9,6 +9,9 @@ use std::num::{NonZeroU16, NonZeroU32};
 use super::Config;
 use crate::mqtt::{Connack, ConnackProperties, Connect, QoS, ReasonCode, Version};
 
+/// The smallest Maximum Packet Size of a device: CONNACK and DISCONNECT must fit, whose size the device has no say in.
+const DEVICE_PACKET_BYTES_MIN: u32 = 64;
+
 /// What both sides agreed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agreement {
@@ -44,6 +47,10 @@ pub fn agree(connect: &Connect, config: &Config) -> Result<Agreement, ReasonCode
         }
     }
     let wanted = &connect.properties;
+    let downlink_packet_bytes_max = wanted.maximum_packet_size.map_or(u32::MAX, NonZeroU32::get);
+    if downlink_packet_bytes_max < DEVICE_PACKET_BYTES_MIN {
+        return Err(ReasonCode::PacketTooLarge); // [MQTT-3.1.2-24]
+    }
     let keep_alive_s = match connect.keep_alive {
         0 => config.keep_alive_max_s,
         asked => asked.min(config.keep_alive_max_s),
@@ -56,7 +63,7 @@ pub fn agree(connect: &Connect, config: &Config) -> Result<Agreement, ReasonCode
             .map_or(config.downlink_inflight_max, |asked| {
                 asked.get().min(config.downlink_inflight_max)
             }),
-        downlink_packet_bytes_max: wanted.maximum_packet_size.map_or(u32::MAX, NonZeroU32::get),
+        downlink_packet_bytes_max,
         connack: connack(connect, config, keep_alive_s),
     })
 }

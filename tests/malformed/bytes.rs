@@ -4,13 +4,20 @@ use crate::support::{Credentials, Protocol};
 
 /// The CONNECT of a device that is let in: clean, keep alive of a minute.
 pub(crate) fn connect(protocol: Protocol, who: &Credentials) -> Vec<u8> {
-    let (level, properties): (u8, &[u8]) = match protocol {
-        Protocol::V311 => (4, &[]),
-        Protocol::V5 => (5, &[0]),
-    };
+    connect_with(protocol, who, &[])
+}
+
+/// The same with these properties, at most 127 bytes; 3.1.1 has none.
+pub(crate) fn connect_with(protocol: Protocol, who: &Credentials, properties: &[u8]) -> Vec<u8> {
     let mut body = string(b"MQTT");
-    body.extend([level, 0xc2, 0, 60]);
-    body.extend(properties);
+    match protocol {
+        Protocol::V311 => body.extend([4, 0xc2, 0, 60]),
+        Protocol::V5 => {
+            body.extend([5, 0xc2, 0, 60]);
+            body.push(u8::try_from(properties.len()).unwrap());
+            body.extend(properties);
+        }
+    }
     for text in [&who.client_id, &who.username, &who.password] {
         body.extend(string(text.as_bytes()));
     }

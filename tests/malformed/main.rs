@@ -13,6 +13,8 @@ mod case;
 #[cfg(test)]
 mod cases;
 #[cfg(test)]
+mod goodbye;
+#[cfg(test)]
 mod neighbour;
 #[cfg(test)]
 mod random;
