@@ -1,0 +1,155 @@
+//! Eclipse paho: the Python scripts beside this file say what it saw, and the tests say what it should have seen.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{DemoDevice, DevOptions, Gateway, python, succeed};
+
+/// Both versions, each with a device of its own.
+async fn gateway() -> (Gateway, [(&'static str, DemoDevice); 2]) {
+    let gateway = Gateway::dev(DevOptions::default()).await;
+    let mut devices = gateway.add_devices("paho", 2).into_iter();
+    let mut next = || devices.next().unwrap();
+    let versions = [("3.1.1", next()), ("5.0", next())];
+    (gateway, versions)
+}
+
+/// Runs a script of this folder to its end and returns what it printed.
+fn run(script: &str, arguments: &Value) -> Value {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
+    let mut command = python(folder.join(script));
+    let printed = succeed(command.arg(arguments.to_string()));
+    serde_json::from_str(&printed).unwrap()
+}
+
+fn arguments(gateway: &Gateway, version: &str, device: &DemoDevice) -> Value {
+    let mqtt = gateway.mqtt();
+    json!({
+        "mqtt": [mqtt.ip(), mqtt.port()],
+        "version": version,
+        "who": {
+            "product": device.product,
+            "name": device.name,
+            "client_id": device.credentials.client_id,
+            "username": device.credentials.username,
+            "password": device.credentials.password,
+        },
+    })
+}
+
+/// The parts of a message that are the same on its stored and on its live subject.
+fn content(message: &Value) -> [&Value; 2] {
+    [&message["payload"], &message["headers"]]
+}
+
+#[tokio::test]
+async fn a_device_and_a_service_talk() {
+    let (gateway, versions) = gateway().await;
+    for (version, device) in &versions {
+        let is_v5 = *version == "5.0";
+        let mut arguments = arguments(&gateway, version, device);
+        arguments["nats_url"] = json!(gateway.ready.nats);
+        let seen = run("talk.py", &arguments);
+
+        let announced = match is_v5 {
+            false => json!({}),
+            // What is not there yet is announced as that.
+            true => json!({
+                "MaximumQoS": 1,
+                "RetainAvailable": 0,
+                "SessionExpiryInterval": 0,
+                "TopicAliasMaximum": 0,
+                "SharedSubscriptionAvailable": 0,
+                "SubscriptionIdentifierAvailable": 0,
+                "ReceiveMaximum": 128,
+                "MaximumPacketSize": seen["connack"][1]["MaximumPacketSize"],
+            }),
+        };
+        assert_eq!(seen["connack"], json!([0, announced]));
+        let not_authorized = if is_v5 { 0x87 } else { 0x80 };
+        assert_eq!(seen["suback"], 1, "{version}: granted QoS");
+        assert_eq!(seen["suback_other"], not_authorized, "{version}");
+        assert_eq!(seen["puback"], 0, "{version}");
+        // 3.1.1 cannot say no: acknowledged, and not stored.
+        assert_eq!(
+            seen["puback_other"],
+            if is_v5 { 0x87 } else { 0 },
+            "{version}"
+        );
+
+        let DemoDevice { product, name, .. } = device;
+        let [zero, one] = [&seen["stored"][0], &seen["stored"][1]];
+        assert_eq!(
+            zero["subject"],
+            format!("device.up.mqtt.thing.{product}.{name}")
+        );
+        assert_eq!(
+            seen["live"][0]["subject"],
+            format!("device.up.thing.{product}.{name}")
+        );
+        for (stored, live) in [(zero, &seen["live"][0]), (one, &seen["live"][1])] {
+            assert_eq!(content(stored), content(live), "{version}");
+        }
+        assert_eq!([&zero["payload"], &one["payload"]], ["zero", "one"]);
+        assert_eq!(zero["headers"]["Jw-Qos"], "0");
+        assert_eq!(one["headers"]["Jw-Qos"], "1");
+        assert_eq!(one["headers"]["Jw-Type"], "property");
+        if is_v5 {
+            assert_eq!(one["headers"]["Content-Type"], "application/json");
+            // nats-py keeps the last of several values.
+            assert_eq!(one["headers"]["Jw-User-b"], "3");
+            assert_eq!(one["headers"]["Jw-User-a"], "2");
+        }
+        assert_eq!(seen["unread"], 0, "{version}: all that was stored");
+
+        assert_eq!(seen["puback_down"], json!(["DEVICE_DOWN_ANY", true]));
+        let topic = format!("$thing/down/action/{product}/{name}");
+        assert_eq!(seen["down"], json!([topic, "down", 1, false]));
+        let properties = match is_v5 {
+            false => json!({}),
+            true => json!({"ContentType": "text/plain", "UserProperty": [["shift", "night"]]}),
+        };
+        assert_eq!(seen["down_properties"], properties);
+        assert_eq!(seen["disconnect"], 0);
+    }
+}
+
+#[tokio::test]
+async fn refusals_have_their_codes() {
+    let (gateway, [v4, v5]) = gateway().await;
+    // paho gives 3.1.1's return codes in the numbers of MQTT 5, and 0x80 for a connection that just ends.
+    for ((version, device), [no_will_qos_2, no_will_retain, no_qos_2, no_retain]) in [
+        (v4, [0x88, 0x88, 0x80, 0x80]),
+        (v5, [0x9b, 0x9a, 0x9b, 0x9a]),
+    ] {
+        let seen = run("refused.py", &arguments(&gateway, version, &device));
+        let expected = json!({
+            "wrong password": 0x86,
+            "unknown device": 0x86,
+            "no password": 0x86,
+            "qos 2": no_qos_2,
+            "retain": no_retain,
+            "will with qos 1": 0,
+            "will with qos 2": no_will_qos_2,
+            "will with retain": no_will_retain,
+        });
+        assert_eq!(seen, expected, "{version}");
+    }
+}
+
+#[tokio::test]
+async fn who_is_taken_over_is_told() {
+    let (gateway, [v4, v5]) = gateway().await;
+    for ((version, device), closed) in [(v4, 0x80), (v5, 0x8e)] {
+        let seen = run("takeover.py", &arguments(&gateway, version, &device));
+        let expected = json!({
+            "first": 0,
+            "second": 0,
+            "first closed": closed,
+            "second puback": 0,
+            "second disconnect": 0,
+        });
+        assert_eq!(seen, expected, "{version}");
+    }
+}
