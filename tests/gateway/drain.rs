@@ -111,7 +111,7 @@ async fn a_drain_waits_for_the_store_and_sends_the_pubacks_before_it_says_goodby
     for (protocol, who, wire) in &mut waiting {
         let goodbye: &[u8] = match protocol {
             Protocol::V311 => &[],
-            Protocol::V5 => &[0xE0, 2, SERVER_SHUTTING_DOWN, 0],
+            Protocol::V5 => &packet::disconnect(SERVER_SHUTTING_DOWN),
         };
         let expected = [&[0x40, 2, 0, 1], goodbye].concat();
         assert_eq!(wire.closed().await, expected, "{protocol:?}");

@@ -22,7 +22,7 @@ async fn login(site: &Site, protocol: Protocol, who: &Registered, keep_alive: u1
 fn goodbye(protocol: Protocol, reason: u8) -> Vec<u8> {
     match protocol {
         Protocol::V311 => Vec::new(),
-        Protocol::V5 => vec![0xE0, 2, reason, 0],
+        Protocol::V5 => packet::disconnect(reason),
     }
 }
 

@@ -105,7 +105,7 @@ async fn a_window_overrun_by_mqtt_5_is_answered_with_receive_maximum_exceeded() 
         let publish = packet::publish(Protocol::V5, &who.reports(), Some(packet_id), b"x");
         wire.send(&publish).await;
     }
-    assert_eq!(wire.closed().await, [0xE0, 2, 0x93, 0]);
+    assert_eq!(wire.closed().await, packet::disconnect(0x93));
     site.nats.resume();
     who.stored_count(&backend, 3).await;
     assert_ready(&site).await;

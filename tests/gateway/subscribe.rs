@@ -132,7 +132,7 @@ async fn a_subscription_identifier_ends_the_connection() {
     body.extend(packet::string(&who.topic("$thing/down/+")));
     body.push(1);
     wire.send(&packet::packet(0x82, &body)).await;
-    assert_eq!(wire.closed().await, [0xE0, 2, 0xA1, 0]);
+    assert_eq!(wire.closed().await, packet::disconnect(0xA1));
 }
 
 #[tokio::test]

@@ -95,7 +95,7 @@ async fn a_topic_alias_ends_the_connection() {
     let mut body = packet::string(&who.reports());
     body.extend([0, 1, 3, 0x23, 0, 1]);
     wire.send(&packet::packet(0x32, &body)).await;
-    assert_eq!(wire.closed().await, [0xE0, 2, 0x94, 0]);
+    assert_eq!(wire.closed().await, packet::disconnect(0x94));
 }
 
 #[tokio::test]
@@ -113,7 +113,7 @@ async fn a_wildcard_in_a_topic_name_ends_the_connection() {
         let goodbye = wire.closed().await;
         match protocol {
             Protocol::V311 => assert!(goodbye.is_empty(), "{goodbye:02x?}"),
-            Protocol::V5 => assert_eq!(goodbye, [0xE0, 2, 0x81, 0]),
+            Protocol::V5 => assert_eq!(goodbye, packet::disconnect(0x81)),
         }
     }
 }
@@ -142,7 +142,7 @@ async fn an_oversize_packet_ends_its_connection_and_disturbs_no_other() {
             let goodbye = wire.closed().await;
             match protocol {
                 Protocol::V311 => assert!(goodbye.is_empty(), "{goodbye:02x?}"),
-                Protocol::V5 => assert_eq!(goodbye, [0xE0, 2, 0x95, 0], "{length_alone}"),
+                Protocol::V5 => assert_eq!(goodbye, packet::disconnect(0x95), "{length_alone}"),
             }
             assert_eq!(
                 neighbour

@@ -9,8 +9,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::time::timeout;
 
-use crate::bytes;
-use crate::support::{DemoDevice, Protocol, Wire, from_hex, to_hex};
+use crate::own;
+use crate::support::{DemoDevice, Protocol, Wire, from_hex, packet, to_hex};
 
 /// How long a peer is silent until it counts as not going to close: a fault ends its connection sooner (G16).
 const QUIET: Duration = Duration::from_secs(2);
@@ -71,7 +71,7 @@ impl Case {
     /// What is sent behind an accepted CONNECT, each PUBLISH on a topic of the device.
     pub(crate) fn packets(&self, device: &DemoDevice) -> Vec<Vec<u8>> {
         let all = self.pre.iter().chain(&self.send);
-        all.map(|hex| bytes::own(&from_hex(hex), &device.product, &device.name))
+        all.map(|hex| own::publish(&from_hex(hex), &device.product, &device.name))
             .collect()
     }
 
@@ -79,7 +79,7 @@ impl Case {
     pub(crate) async fn run(&self, gateway: SocketAddr, device: &DemoDevice) -> String {
         let mut wire = Wire::connect(gateway).await;
         if self.is_connected() {
-            wire.send(&bytes::connect(self.protocol(), &device.credentials))
+            wire.send(&packet::connect(self.protocol(), &device.credentials, 60))
                 .await;
             let connack = wire.packet().await.unwrap_or_default();
             assert_eq!((connack[0], connack[3]), (0x20, 0), "{}: CONNACK", self.id);

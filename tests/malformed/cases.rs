@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::bytes;
 use crate::case::Case;
 use crate::neighbour::Neighbour;
+use crate::own;
 use crate::support::{DemoDevice, DevOptions, Gateway, Protocol, from_hex};
 use crate::unharmed;
 
@@ -65,7 +65,7 @@ async fn check_stored_unchanged(case: &Case, device: &DemoDevice, neighbour: &Ne
     let stored = neighbour.backend().messages("DEVICE_UP", &subject).await;
     let stored = stored.last().unwrap();
     let packets = case.packets(device);
-    let topic = bytes::topic(packets.last().unwrap());
+    let topic = own::topic(packets.last().unwrap());
     assert_eq!(stored.header("Jw-Topic"), topic, "{}", case.id);
     assert_eq!(stored.text(), "ok", "{}", case.id);
     let mut user: HashMap<String, Vec<String>> = HashMap::new();

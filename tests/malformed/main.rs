@@ -7,8 +7,6 @@
 mod support;
 
 #[cfg(test)]
-mod bytes;
-#[cfg(test)]
 mod case;
 #[cfg(test)]
 mod cases;
@@ -16,6 +14,8 @@ mod cases;
 mod goodbye;
 #[cfg(test)]
 mod neighbour;
+#[cfg(test)]
+mod own;
 #[cfg(test)]
 mod random;
 #[cfg(test)]

@@ -9,8 +9,8 @@ use tokio::time::timeout;
 
 use crate::neighbour::Neighbour;
 use crate::random::Random;
-use crate::support::{DemoDevice, DevOptions, Gateway, Protocol, Wire, eventually};
-use crate::{bytes, unharmed};
+use crate::support::{DemoDevice, DevOptions, Gateway, Protocol, Wire, eventually, packet};
+use crate::unharmed;
 
 /// What a system gives a process to start with; enough for no more than half of the peers below.
 const DESCRIPTORS: u64 = 1_024;
@@ -58,7 +58,7 @@ fn descriptors(gateway: &Gateway) -> Option<usize> {
 async fn login(gateway: SocketAddr, device: &DemoDevice) -> Duration {
     let start = Instant::now();
     let mut wire = Wire::connect(gateway).await;
-    wire.send(&bytes::connect(Protocol::V311, &device.credentials))
+    wire.send(&packet::connect(Protocol::V311, &device.credentials, 60))
         .await;
     wire.expect_hex("20 02 00 00").await;
     let took = start.elapsed();
@@ -73,7 +73,7 @@ async fn thousands_of_half_open_handshakes_delay_no_login() {
     let (mut gateway, mut neighbour, device) = gateway(&[handshake_timeout()]).await;
     allow_descriptors(None);
     let before = descriptors(&gateway);
-    let connect = bytes::connect(Protocol::V5, &device.credentials);
+    let connect = packet::connect(Protocol::V5, &device.credentials, 60);
     let mut peers = Vec::with_capacity(HALF_OPEN);
     for number in 0..HALF_OPEN {
         let mut peer = Wire::connect(gateway.mqtt()).await;
@@ -124,17 +124,17 @@ async fn a_slow_sender_is_served_in_time_and_closed_out_of_time() {
     // Every segment a byte: the packets are the same.
     let mut wire = Wire::connect(gateway.mqtt()).await;
     let topic = format!("$thing/up/property/{}/{}", device.product, device.name);
-    for byte in bytes::connect(Protocol::V311, &device.credentials) {
+    for byte in packet::connect(Protocol::V311, &device.credentials, 60) {
         wire.send(&[byte]).await;
     }
     wire.expect_hex("20 02 00 00").await;
-    for byte in bytes::publish(Protocol::V311, &topic, 7, b"slow") {
+    for byte in packet::publish(Protocol::V311, &topic, Some(7), b"slow") {
         wire.send(&[byte]).await;
     }
     wire.expect_hex("40 02 00 07").await;
 
     // A byte now and then does not win more time than there is.
-    let connect = bytes::connect(Protocol::V311, &device.credentials);
+    let connect = packet::connect(Protocol::V311, &device.credentials, 60);
     let mut wire = Wire::connect(gateway.mqtt()).await;
     let start = Instant::now();
     for byte in connect {
@@ -168,9 +168,9 @@ async fn random_bytes_harm_nobody() {
             0 => Protocol::V311,
             _ => Protocol::V5,
         };
-        let connect = bytes::connect(protocol, &device.credentials);
+        let connect = packet::connect(protocol, &device.credentials, 60);
         let topic = format!("$thing/up/property/{product}/{name}");
-        let publish = bytes::publish(protocol, &topic, 1, b"random");
+        let publish = packet::publish(protocol, &topic, Some(1), b"random");
         let noise = random.bytes(2_000);
         // Noise from the start; noise behind a login; a good conversation with a few wrong bits.
         let conversation = match round % 3 {
@@ -220,7 +220,7 @@ async fn connections_beyond_the_limit_are_closed_at_once() {
     drop(peers);
     eventually("there is room again", async || {
         let mut wire = Wire::connect(gateway.mqtt()).await;
-        wire.send(&bytes::connect(Protocol::V311, &device.credentials))
+        wire.send(&packet::connect(Protocol::V311, &device.credentials, 60))
             .await;
         match wire.packet().await {
             Some(connack) if connack == [0x20, 2, 0, 0] => Ok(()),

@@ -90,3 +90,24 @@ fn properties_of(protocol: Protocol, properties: &[u8]) -> Vec<u8> {
         Protocol::V5 => [&variable_byte_integer(properties.len()), properties].concat(),
     }
 }
+
+/// The DISCONNECT of MQTT 5 by which the gateway ends a connection: the code and, as Reason String, its words.
+pub fn disconnect(code: u8) -> Vec<u8> {
+    let words = match code {
+        0x81 => "malformed packet",
+        0x82 => "protocol error",
+        0x8B => "server shutting down",
+        0x8D => "keep alive timeout",
+        0x8E => "session taken over",
+        0x93 => "receive maximum exceeded",
+        0x94 => "topic alias invalid",
+        0x95 => "packet too large",
+        0x9A => "retain not supported",
+        0x9B => "QoS not supported",
+        0xA1 => "subscription identifiers not supported",
+        _ => panic!("DISCONNECT {code:#x}"),
+    };
+    let reason_string = [&[0x1F][..], &string(words)].concat();
+    let length = u8::try_from(reason_string.len()).unwrap();
+    packet(0xE0, &[&[code, length], &reason_string[..]].concat())
+}
