@@ -228,7 +228,7 @@ impl Driver {
         let metrics = &self.shared.metrics;
         match self.session.admission(&publish) {
             Admission::Admit => {
-                let bytes = publish.payload.len();
+                let bytes = publish.content_bytes();
                 match self.shared.uplink.try_permit(bytes) {
                     Some(permit) => self.handle_packet(Packet::Publish(publish), Some(permit)),
                     None if publish.qos == QoS::AtMostOnce => drop(metrics.shed.inc()),
@@ -424,7 +424,7 @@ impl Driver {
                 .disconnected(slot, &mailbox.connection, reason);
         });
         if let Some(will) = will.filter(|_| reason.publishes_will()) {
-            let permit = shared.uplink.clone().permit(will.payload.len()).await;
+            let permit = shared.uplink.clone().permit(will.content_bytes()).await;
             if let Err(error) = shared.uplink.accept(&mut sender, &will, permit) {
                 tracing::warn!(device = %sender.device.id, %error, "will not published");
             }

@@ -24,7 +24,7 @@ use super::{Link, Receipts, Refusal};
 use crate::message::{Message, Subject};
 use crate::tasks::{OnExit, Tasks};
 
-/// What a message costs beside its payload: subject, headers, and our bookkeeping.
+/// What a message costs beside its content: our own headers, and our bookkeeping.
 const OVERHEAD_BYTES: usize = 512;
 
 /// Limits of one stream's publisher.
@@ -104,7 +104,7 @@ pub(super) struct Outgoing {
     pub(super) live: Option<Subject>,
     pub(super) bytes: u32,
     pub(super) receipts: Option<Arc<Receipts>>,
-    /// When it was first sent; from then on it may be stored without our knowing.
+    /// When a batch with it was first sent; from then on it may be stored without our knowing.
     pub(super) sent_at: Option<Instant>,
     /// Set when the stream refused it; it is finished when its turn comes.
     pub(super) refusal: Option<Refusal>,
@@ -158,21 +158,21 @@ impl Publisher {
         }
     }
 
-    fn cost(&self, payload_bytes: usize) -> u32 {
-        u32::try_from((payload_bytes + OVERHEAD_BYTES).min(self.capacity)).unwrap_or(u32::MAX)
+    fn cost(&self, content_bytes: usize) -> u32 {
+        u32::try_from((content_bytes + OVERHEAD_BYTES).min(self.capacity)).unwrap_or(u32::MAX)
     }
 
-    /// A permit for a payload, if there is room now.
+    /// A permit for a message with so much content (subject, headers, payload), if there is room now.
     #[must_use]
-    pub fn try_permit(&self, payload_bytes: usize) -> Option<Permit> {
-        let bytes = self.cost(payload_bytes);
+    pub fn try_permit(&self, content_bytes: usize) -> Option<Permit> {
+        let bytes = self.cost(content_bytes);
         self.pool.try_acquire_many(bytes).ok()?.forget();
         Some(self.permit_of(bytes))
     }
 
-    /// A permit for a payload, once there is room.
-    pub async fn permit(&self, payload_bytes: usize) -> Permit {
-        let bytes = self.cost(payload_bytes);
+    /// A permit for a message with so much content, once there is room.
+    pub async fn permit(&self, content_bytes: usize) -> Permit {
+        let bytes = self.cost(content_bytes);
         if let Ok(permit) = self.pool.acquire_many(bytes).await {
             permit.forget();
         }

@@ -38,6 +38,18 @@ impl UserProperties {
         SectionPairs { rest: section }.chain(made)
     }
 
+    /// What they carry, in bytes; no less than all names and values together.
+    #[must_use]
+    pub fn content_bytes(&self) -> usize {
+        match &self.0 {
+            Pairs::Section(section) => section.len(),
+            Pairs::Made(pairs) => pairs
+                .iter()
+                .map(|(name, value)| name.len() + value.len())
+                .sum(),
+        }
+    }
+
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -10,7 +10,7 @@ pub struct Config {
     pub packet_bytes_max: u32,
     /// QoS 1 messages of one device that may wait for their PUBACK (MQTT 5: Receive Maximum).
     pub uplink_inflight_max: u16,
-    /// Payload bytes of one device that may wait for the stream.
+    /// Bytes of one device's messages that may wait for the stream; each counts its content and 512 bytes.
     pub uplink_inflight_bytes_max: usize,
     /// QoS 1 messages to one device that may wait for its PUBACK.
     pub downlink_inflight_max: u16,

@@ -68,7 +68,7 @@ impl UplinkWindow {
         self.slots.is_empty()
     }
 
-    /// Payload bytes that wait.
+    /// Bytes that wait.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

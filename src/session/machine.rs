@@ -90,7 +90,7 @@ impl Session {
     #[must_use]
     pub fn admission(&self, publish: &Publish) -> Admission {
         let bytes_full = !self.uplink.is_empty()
-            && self.uplink.bytes() + publish.payload.len() > self.uplink_inflight_bytes_max;
+            && self.uplink.bytes() + cost_bytes(publish) > self.uplink_inflight_bytes_max;
         let count_full = self.version == Version::V3_1_1
             && self.uplink.unacknowledged() >= self.uplink_inflight_max;
         match publish.qos {
@@ -145,7 +145,7 @@ impl Session {
         if publish.packet_id.is_some() && self.uplink.unacknowledged() >= self.uplink_inflight_max {
             return Err(ReasonCode::ReceiveMaximumExceeded); // [MQTT-3.3.4-9]
         }
-        self.uplink.push(publish.packet_id, publish.payload.len());
+        self.uplink.push(publish.packet_id, cost_bytes(&publish));
         self.outputs.push_back(Output::Publish(publish));
         Ok(())
     }
@@ -365,6 +365,12 @@ impl Session {
     fn send(&mut self, packet: Packet) {
         self.outputs.push_back(Output::Send(packet));
     }
+}
+
+/// What a message takes while it waits: its content, and a share for what is kept beside it, or many empty ones were free.
+fn cost_bytes(publish: &Publish) -> usize {
+    const BESIDE_BYTES: usize = 512;
+    publish.content_bytes() + BESIDE_BYTES
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::session::connect::tests::connect;
 fn config() -> Config {
     Config {
         uplink_inflight_max: 3,
-        uplink_inflight_bytes_max: 100,
+        uplink_inflight_bytes_max: 4_000,
         downlink_inflight_max: 2,
         subscriptions_max: 2,
         keep_alive_max_s: 100,
@@ -238,11 +238,33 @@ fn beyond_receive_maximum_mqtt_5_gets_0x93_and_3_1_1_is_held() {
 }
 
 #[test]
+fn what_is_not_payload_counts_in_the_byte_window() {
+    let now = Instant::now();
+    let mut described = publish(QoS::AtLeastOnce, 1);
+    let user = [("a", "x".repeat(1_500)), ("b", "y".repeat(1_500))];
+    described.properties.user = user
+        .map(|(name, value)| (name.into(), value))
+        .into_iter()
+        .collect();
+    let mut empty = publish(QoS::AtMostOnce, 0);
+    empty.payload = Bytes::new();
+    for (message, admitted) in [(described, 1), (empty, 7)] {
+        let mut session = session(Version::V5, now);
+        let mut fits = |_: &_| {
+            let packet = Packet::Publish(message.clone());
+            session.admission(&message) == Admission::Admit
+                && session.handle_packet(now, packet).is_ok()
+        };
+        assert_eq!((0..100).take_while(&mut fits).count(), admitted);
+    }
+}
+
+#[test]
 fn beyond_the_byte_window_qos_1_is_held_and_qos_0_is_shed() {
     let now = Instant::now();
     let mut session = session(Version::V5, now);
     let mut large = publish(QoS::AtLeastOnce, 1);
-    large.payload = Bytes::from(vec![0; 95]);
+    large.payload = Bytes::from(vec![0; 3_400]);
     assert_eq!(session.admission(&large), Admission::Admit);
     session
         .handle_packet(now, Packet::Publish(large.clone()))
@@ -256,7 +278,7 @@ fn beyond_the_byte_window_qos_1_is_held_and_qos_0_is_shed() {
         Admission::Shed
     );
     session.handle_stored(1);
-    large.payload = Bytes::from(vec![0; 500]);
+    large.payload = Bytes::from(vec![0; 5_000]);
     assert_eq!(
         session.admission(&large),
         Admission::Admit,

@@ -86,6 +86,12 @@ impl Publish {
         })
     }
 
+    /// What it carries, in bytes: topic name, properties and payload.
+    #[must_use]
+    pub fn content_bytes(&self) -> usize {
+        self.topic.len() + self.properties.content_bytes() + self.payload.len()
+    }
+
     pub(in crate::mqtt) fn flags(&self) -> u8 {
         u8::from(self.dup) << 3 | (self.qos as u8) << 1 | u8::from(self.retain)
     }
@@ -145,6 +151,14 @@ pub struct PublishProperties {
 }
 
 impl PublishProperties {
+    /// What they carry, in bytes: all texts and binary data.
+    fn content_bytes(&self) -> usize {
+        let text = |text: &Option<ByteString>| text.as_ref().map_or(0, |text| text.len());
+        let correlation_data = self.correlation_data.as_ref().map_or(0, Bytes::len);
+        let texts = text(&self.response_topic) + text(&self.content_type);
+        texts + correlation_data + self.user.content_bytes()
+    }
+
     fn read(packet: &mut Reader) -> Result<Self, Error> {
         let mut properties = Properties::read(packet)?;
         let mut this = Self::default();
