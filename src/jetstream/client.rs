@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use async_nats::connection::State as ConnectionState;
 use async_nats::{Client, ConnectOptions, Event};
 use serde::Deserialize;
 use tokio::sync::watch;
@@ -134,10 +135,10 @@ impl Link {
         &self.url
     }
 
-    /// Whether it stands now.
+    /// Whether it stands now; asked of the client, whose events may be late, or lost in a flood of them.
     #[must_use]
     pub fn is_connected(&self) -> bool {
-        self.state.borrow().connected
+        self.client.connection_state() == ConnectionState::Connected
     }
 }
 

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::{HeaderMap, HeaderName, HeaderValue, StatusCode, Subject, Subscriber};
+use async_nats::{HeaderMap, HeaderName, HeaderValue, StatusCode, Subscriber};
 use futures_util::StreamExt;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, timeout_at};
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::batch::{self, Answer, Inbox};
 use super::publisher::{Metrics, Outgoing};
 use super::{Link, Refusal};
-use crate::message::Headers;
+use crate::message::{Headers, Message, Subject};
 use crate::telemetry;
 
 /// Bytes of one batch: what the client buffers at once.
@@ -61,7 +61,7 @@ impl Shard {
                 tokio::select! {
                     () = shutdown.cancelled() => return,
                     first = self.queue.recv() => match first {
-                        Some(first) => self.unfinished.push_back(first),
+                        Some(first) => self.take(first),
                         None => return,
                     },
                 }
@@ -115,11 +115,24 @@ impl Shard {
             let Ok(next) = self.queue.try_recv() else {
                 break;
             };
-            self.unfinished.push_back(next);
+            self.take(next);
         }
         self.metrics
             .waiting
             .set(i64::try_from(self.queue.len() + self.unfinished.len()).unwrap_or(i64::MAX));
+    }
+
+    /// A message that the server does not take would cost the connection, or stop all messages behind it.
+    fn take(&mut self, mut outgoing: Outgoing) {
+        const FRAMING_BYTES: usize = "NATS/1.0\r\n\r\n".len();
+        let message = &outgoing.message;
+        let bytes = FRAMING_BYTES + message.headers.wire_bytes() + message.payload.len();
+        let bytes_max = self.link.client.max_payload();
+        if bytes > bytes_max {
+            let reason = format!("{bytes} bytes with headers, and the server takes {bytes_max}");
+            outgoing.refusal = Some(Refusal::TooLarge(reason));
+        }
+        self.unfinished.push_back(outgoing);
     }
 
     /// Sends the front of what is unfinished as one batch and waits until it ended.
@@ -132,13 +145,25 @@ impl Shard {
             self.metrics.stalled.set(self.oldest_wait_seconds());
             return End::Again("NATS is away".to_owned());
         }
-        let epoch = self.link.state.borrow_and_update().epoch;
+        let mut state = self.link.state.clone();
+        let before = *state.borrow_and_update();
         self.batches += 1;
         self.metrics.batches.inc();
-        if let Err(reason) = self.send(inbox, count).await {
-            return End::Again(reason);
+        let deadline = Instant::now() + self.ack_timeout;
+        tokio::select! {
+            biased;
+            end = async {
+                // With a server that reads nothing, the client's buffers fill up and sending waits.
+                match timeout_at(deadline, self.send(inbox, count)).await {
+                    Ok(Ok(())) => self.await_commit(inbox, answers, count).await,
+                    Ok(Err(reason)) => End::Again(reason),
+                    Err(_) => End::Again("the connection takes nothing more".to_owned()),
+                }
+            } => end,
+            _changed = state.wait_for(|now| *now != before) => {
+                End::Again("the connection was lost".to_owned())
+            }
         }
-        self.await_commit(inbox, answers, count, epoch).await
     }
 
     /// How many messages the next batch takes: up to a refused one, within the batch's limits, at least one.
@@ -158,12 +183,14 @@ impl Shard {
 
     async fn send(&mut self, inbox: &Inbox, count: usize) -> Result<(), String> {
         let now = Instant::now();
-        let client = &self.link.client;
-        for (index, outgoing) in self.unfinished.iter_mut().take(count).enumerate() {
+        for outgoing in self.unfinished.iter_mut().take(count) {
             outgoing.sent_at.get_or_insert(now);
+        }
+        let client = &self.link.client;
+        for (index, outgoing) in self.unfinished.iter().take(count).enumerate() {
             let message = &outgoing.message;
             let reply = inbox.reply_subject(self.batches, index + 1, count);
-            let subject = Subject::from_utf8(message.subject.as_bytes().clone())
+            let subject = async_nats::Subject::from_utf8(message.subject.as_bytes().clone())
                 .map_err(|error| error.to_string())?;
             client
                 .publish_with_reply_and_headers(
@@ -179,25 +206,11 @@ impl Shard {
     }
 
     /// Finishes messages as answers say so, until the batch has ended.
-    async fn await_commit(
-        &mut self,
-        inbox: &Inbox,
-        answers: &mut Subscriber,
-        count: usize,
-        epoch: u64,
-    ) -> End {
+    async fn await_commit(&mut self, inbox: &Inbox, answers: &mut Subscriber, count: usize) -> End {
         let mut finished = 0;
-        let mut state = self.link.state.clone();
         let mut deadline = Instant::now() + self.ack_timeout;
         loop {
-            let answer = tokio::select! {
-                biased;
-                answer = timeout_at(deadline, answers.next()) => answer,
-                changed = state.wait_for(|now| now.epoch != epoch || !now.connected) => {
-                    drop(changed);
-                    return End::Again("the connection was lost".to_owned());
-                }
-            };
+            let answer = timeout_at(deadline, answers.next()).await;
             let Ok(answer) = answer else {
                 self.metrics.stalled.set(self.oldest_wait_seconds());
                 return End::Again("no answer in time".to_owned());
@@ -215,11 +228,14 @@ impl Shard {
             match read {
                 None => {}
                 Some(Answer::Stored(stored)) => {
-                    self.finish_stored(stored.min(count), &mut finished).await;
+                    let copies = self.finish_stored(stored.min(count), &mut finished);
                     deadline = Instant::now() + self.ack_timeout;
+                    self.publish_live(copies, deadline).await;
                 }
                 Some(Answer::Committed(stored)) => {
-                    self.finish_stored(stored.min(count), &mut finished).await;
+                    let copies = self.finish_stored(stored.min(count), &mut finished);
+                    self.publish_live(copies, Instant::now() + self.ack_timeout)
+                        .await;
                     let refused = self
                         .unfinished
                         .front()
@@ -244,11 +260,13 @@ impl Shard {
         }
     }
 
-    /// Finishes the batch's messages up to `stored`; `finished` counts those that already are.
-    async fn finish_stored(&mut self, stored: usize, finished: &mut usize) {
+    /// Finishes the batch's messages up to `stored`, and gives those that are to be copied; `finished` counts those that
+    /// already are.
+    fn finish_stored(&mut self, stored: usize, finished: &mut usize) -> Vec<(Subject, Message)> {
+        let mut copies = Vec::new();
         while *finished < stored {
             let Some(outgoing) = self.unfinished.pop_front() else {
-                return;
+                break;
             };
             *finished += 1;
             self.metrics.stored.inc();
@@ -258,42 +276,46 @@ impl Shard {
             outgoing.finish(None);
             self.pool.add_permits(outgoing.bytes as usize);
             if let Some(live) = outgoing.live {
-                self.publish_live(
-                    live.as_ref(),
-                    &outgoing.message.headers,
-                    outgoing.message.payload,
-                )
-                .await;
+                copies.push((live, outgoing.message));
+            }
+        }
+        copies
+    }
+
+    /// The copies for whoever listens now; at most once, so what the client does not take in time shows in the count only.
+    async fn publish_live(&self, copies: Vec<(Subject, Message)>, deadline: Instant) {
+        for (subject, message) in copies {
+            let sent = self.link.client.publish_with_headers(
+                subject.to_string(),
+                wire_headers(&message.headers),
+                message.payload,
+            );
+            match timeout_at(deadline, sent).await {
+                Ok(Ok(())) => drop(self.metrics.live.inc()),
+                Ok(Err(_)) => {}
+                Err(_) => return,
             }
         }
     }
 
-    /// The copy for whoever listens now; at most once, so a failure only shows in the count.
-    async fn publish_live(&self, subject: &str, headers: &Headers, payload: bytes::Bytes) {
-        let sent = self
-            .link
-            .client
-            .publish_with_headers(subject.to_owned(), wire_headers(headers), payload)
-            .await;
-        if sent.is_ok() {
-            self.metrics.live.inc();
-        }
-    }
-
-    /// Finishes refused messages that have come to the front.
+    /// Finishes refused messages that have come to the front; one line tells of all, or an outage would write thousands.
     fn finish_refused(&mut self) {
-        while let Some(refusal) = self
-            .unfinished
-            .front()
-            .and_then(|next| next.refusal.clone())
-        {
-            let Some(outgoing) = self.unfinished.pop_front() else {
-                return;
-            };
-            self.metrics.refused.inc();
-            tracing::warn!(stream = &*self.stream, subject = %outgoing.message.subject, %refusal, "message refused");
-            outgoing.finish(Some(refusal));
+        let mut first = None;
+        let mut count: u64 = 0;
+        while let Some(outgoing) = self.unfinished.pop_front_if(|next| next.refusal.is_some()) {
+            outgoing.finish(outgoing.refusal.clone());
             self.pool.add_permits(outgoing.bytes as usize);
+            count += 1;
+            first.get_or_insert(outgoing);
+        }
+        if let Some(Outgoing {
+            message,
+            refusal: Some(refusal),
+            ..
+        }) = first
+        {
+            self.metrics.refused.inc_by(count);
+            tracing::warn!(stream = &*self.stream, subject = %message.subject, %refusal, count, "messages refused");
         }
     }
 
@@ -310,11 +332,11 @@ impl Shard {
 
     /// Waits before the next try: for the connection if that is what is missing, else for the backoff.
     async fn wait(&mut self, backoff: Duration) {
-        let mut state = self.link.state.clone();
         if self.link.is_connected() {
             tokio::time::sleep(backoff).await;
         } else {
-            let connected = state.wait_for(|state| state.connected);
+            tokio::time::sleep(BACKOFF_MIN).await;
+            let connected = self.link.state.wait_for(|state| state.connected);
             drop(tokio::time::timeout(BACKOFF_MAX, connected).await);
         }
     }

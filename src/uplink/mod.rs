@@ -35,8 +35,8 @@ impl Error {
 #[must_use]
 pub fn refusal_code(refusal: &Refusal) -> ReasonCode {
     match refusal {
-        Refusal::Full(_) => ReasonCode::QuotaExceeded,
-        Refusal::TooLarge(_) => ReasonCode::PacketTooLarge,
+        // A PUBACK may not say Packet too large; Quota exceeded covers a limit that was set [MQTT-3.4.2-1].
+        Refusal::Full(_) | Refusal::TooLarge(_) => ReasonCode::QuotaExceeded,
         Refusal::Refused(_) => ReasonCode::ImplementationSpecificError,
         Refusal::Unanswered => ReasonCode::UnspecifiedError,
     }
