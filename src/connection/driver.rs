@@ -97,6 +97,7 @@ impl Driver {
     pub(super) async fn run(mut self) {
         self.drain_outputs(None);
         self.handle_inbound();
+        self.drain_outputs(None);
         let reason = loop {
             if let Some(reason) = self.closing {
                 break reason;
@@ -193,10 +194,10 @@ impl Driver {
                 }
             }
             Event::Wrote => self.write_stalled_since = None,
-            Event::Read if self.held.is_some() => self.answer_pings(),
+            Event::Read if self.held.is_some() => self.look_ahead(),
             Event::Read => self.handle_inbound(),
             Event::Timeout => self.handle_timeout(),
-            Event::SocketClosed => self.session.close(CloseReason::SocketClosed),
+            Event::SocketClosed => self.handle_socket_closed(),
         }
         if self.draining && self.session.is_settled() {
             self.session.close(CloseReason::ServerShuttingDown);
@@ -246,16 +247,31 @@ impl Driver {
     fn hold(&mut self, publish: Publish) {
         self.shared.metrics.held.inc();
         self.held = Some(Box::new(publish));
-        self.answer_pings();
+        self.look_ahead();
     }
 
-    fn answer_pings(&mut self) {
+    /// Answers the PINGREQs behind what is held (G27). QoS 0 that fills the room for looking ahead is shed: a device that
+    /// sends both would otherwise not be heard any more.
+    fn look_ahead(&mut self) {
         let now = Instant::now();
         self.session.handle_bytes(now);
         for _ in 0..self.wire.take_pings() {
             self.answered_pings += 1;
             self.session.handle_pingreq(now);
         }
+        if self.wire.inbound_bytes() >= self.shared.config.read_ahead_bytes_max {
+            self.shared.metrics.shed.inc_by(self.wire.shed_qos_0());
+        }
+    }
+
+    /// What is behind a held PUBLISH will never be handled; but a DISCONNECT there says why the device left [MQTT-3.14.4-3].
+    fn handle_socket_closed(&mut self) {
+        while let Ok(Some(packet)) = self.wire.decode() {
+            if matches!(packet, Packet::Disconnect(_)) {
+                self.handle_packet(packet, None);
+            }
+        }
+        self.session.close(CloseReason::SocketClosed);
     }
 
     /// Feeds a packet; a PUBLISH comes with its permit.

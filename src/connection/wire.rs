@@ -84,6 +84,27 @@ impl Wire {
         pings
     }
 
+    /// Drops the QoS 0 PUBLISH packets among those that [`Self::take_pings`] has looked through; how many.
+    pub(super) fn shed_qos_0(&mut self) -> u64 {
+        const TYPE_AND_QOS: u8 = 0b1111_0110;
+        const PUBLISH_QOS_0: u8 = 0b0011_0000;
+        let mut kept = BytesMut::with_capacity(self.inbound.len());
+        let mut shed = 0;
+        let mut rest = self.inbound.split_to(self.scanned.min(self.inbound.len()));
+        while let (Some(first), Ok(Some(bytes))) = (rest.first(), frame_bytes(&rest)) {
+            let is_qos_0 = first & TYPE_AND_QOS == PUBLISH_QOS_0;
+            let frame = rest.split_to(bytes.min(rest.len()));
+            match is_qos_0 {
+                true => shed += 1,
+                false => kept.extend_from_slice(&frame),
+            }
+        }
+        self.scanned = kept.len();
+        kept.extend_from_slice(&self.inbound);
+        self.inbound = kept;
+        shed
+    }
+
     pub(super) fn inbound_bytes(&self) -> usize {
         self.inbound.len()
     }
