@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::rig::topic;
 use super::support::{
     Closed, Connect, DemoDevice, Device, Protocol, Publish, eventually, lasting, within,
 };
@@ -66,7 +67,7 @@ impl Fleet {
                     address,
                     &device.credentials,
                 ),
-                topic: format!("$thing/up/property/{}/{}", device.product, device.name),
+                topic: topic(device),
                 payload_bytes,
                 pubacks,
                 stop: fleet.stop.clone(),
@@ -144,7 +145,8 @@ impl Member {
         let mut unanswered = VecDeque::new();
         let mut next = 0;
         for connection in 0.. {
-            let mut device = within("the gateway to let the device in", self.connect()).await;
+            let connected = Box::pin(self.connect());
+            let mut device = within("the gateway to let the device in", connected).await;
             for number in &unanswered {
                 self.send(&mut device, connection, *number);
             }

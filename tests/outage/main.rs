@@ -14,6 +14,8 @@ mod cut;
 #[cfg(test)]
 mod fleet;
 #[cfg(test)]
+mod isolation;
+#[cfg(test)]
 mod killed;
 #[cfg(test)]
 mod paused;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::fleet::Fleet;
-use super::rig::Rig;
+use super::rig::{Rig, topic};
 use super::support::{DemoDevice, Device, Protocol, Publish, Wire, eventually, lasting, packet};
 
 #[tokio::test]
@@ -177,8 +177,4 @@ async fn after_the_retry_budget_a_device_is_told_that_its_message_is_not_stored(
     let mut v311 = device(Protocol::V311, 0).await;
     assert_eq!(v311.publish_acked(&topic(0), "later 0 0 ").await, 0);
     println!("retry budget of 3 s: devices told after {told:.1?}");
-}
-
-fn topic(device: &DemoDevice) -> String {
-    format!("$thing/up/property/{}/{}", device.product, device.name)
 }

@@ -117,6 +117,11 @@ impl Rig {
     }
 }
 
+/// Where a device reports its properties.
+pub(crate) fn topic(device: &DemoDevice) -> String {
+    format!("$thing/up/property/{}/{}", device.product, device.name)
+}
+
 fn database_url(state: &TempDir) -> String {
     format!("sqlite:{}", state.path().join("devices.db").display())
 }

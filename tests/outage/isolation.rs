@@ -1,0 +1,181 @@
+//! What one device or a standing connection must not cost the others: G-ISOLATE, and the limits of G-BOUND and G27.
+
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use rumqttc::v5::mqttbytes::v5::PublishProperties;
+use serde_json::Value;
+
+use super::rig::{Rig, topic};
+use super::support::{Device, Protocol, Publish, Wire, eventually, packet};
+
+/// QoS 1 in flight that the gateway allows a device.
+const WINDOW: u16 = 128;
+
+#[tokio::test]
+async fn a_message_that_the_server_would_not_take_is_refused_and_stops_nobody() {
+    let rig = Rig::start(&[]).await;
+    let device = async |index: usize| {
+        let credentials = &rig.devices[index].credentials;
+        Device::connect(Protocol::V5, rig.gateway.mqtt(), credentials).await
+    };
+    let mut large = device(0).await;
+    // Within the packet limit; but a user property takes twice as much of a NATS header as of an MQTT packet.
+    let properties = PublishProperties {
+        user_properties: vec![("a".to_owned(), "b".to_owned()); 4_000],
+        ..PublishProperties::default()
+    };
+    let connack = large.connack_properties.as_ref().unwrap();
+    let packet_bytes_max = connack.max_packet_size.unwrap() as usize;
+    let publish = Publish {
+        properties: Some(properties),
+        ..Publish::new(
+            &topic(&rig.devices[0]),
+            vec![b'x'; packet_bytes_max - 4_000 * 7 - 200],
+        )
+    };
+    let mut others = Vec::new();
+    for index in 1..10 {
+        others.push((index, device(index).await));
+    }
+    let started = Instant::now();
+    for _ in 0..3 {
+        large.publish(publish.clone());
+    }
+    let refused = async {
+        for _ in 0..3 {
+            assert_eq!(large.acked().await.unwrap().reason, 0x97); // [MQTT-3.4.2-1]
+        }
+    };
+    let healthy = async {
+        for (index, device) in &mut others {
+            for number in 0..20 {
+                let text = format!("healthy 0 {number} ");
+                assert_eq!(
+                    device
+                        .publish_acked(&topic(&rig.devices[*index]), text)
+                        .await,
+                    0
+                );
+            }
+        }
+    };
+    tokio::join!(refused, healthy);
+    println!(
+        "too large for the server: told, and 180 healthy messages stored, after {:.1?}",
+        started.elapsed()
+    );
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        started.elapsed()
+    );
+    assert!(
+        !rig.gateway.log().contains("NATS disconnected"),
+        "the shared connection stands"
+    );
+}
+
+#[tokio::test]
+async fn behind_what_is_held_pings_are_answered_qos_0_is_shed_and_a_goodbye_is_heard() {
+    const QOS_0: usize = 300;
+    let rig = Rig::start(&[]).await;
+    let [mixed, leaving, ..] = rig.devices.as_slice() else {
+        panic!("two devices");
+    };
+    let login = async |who| Wire::login(Protocol::V311, rig.gateway.mqtt(), who, 2).await;
+    let mut mixed_wire = login(&mixed.credentials).await;
+    let mut leaving_wire = login(&leaving.credentials).await;
+
+    rig.nats.pause().await;
+    let publish = |who, packet_id, payload: &[u8]| {
+        packet::publish(Protocol::V311, &topic(who), packet_id, payload)
+    };
+    for packet_id in 1..=WINDOW + 1 {
+        mixed_wire
+            .send(&publish(mixed, Some(packet_id), b"mixed"))
+            .await;
+        leaving_wire
+            .send(&publish(leaving, Some(packet_id), b"leaving"))
+            .await;
+    }
+    // Several times what the gateway looks ahead.
+    for _ in 0..QOS_0 {
+        mixed_wire.send(&publish(mixed, None, &[b'0'; 1_000])).await;
+    }
+    assert!(mixed_wire.ping().await.is_empty(), "nothing is stored yet");
+    let shed = rig.gateway.metric("jetway_uplink_shed_total").await;
+    let shed: usize = shed.to_string().parse().expect("a counter is whole");
+    leaving_wire.send(&packet::DISCONNECT).await;
+    drop(leaving_wire);
+    rig.nats.resume();
+
+    for packet_id in 1..=WINDOW + 1 {
+        let puback = mixed_wire
+            .packet()
+            .await
+            .expect("the connection stays open");
+        assert_eq!(puback, [&[0x40, 2][..], &packet_id.to_be_bytes()].concat());
+    }
+    let backend = rig.backend().await;
+    let expected = usize::from(WINDOW) + 1 + QOS_0 - shed;
+    let filter = format!("device.up.mqtt.thing.{}.{}", mixed.product, mixed.name);
+    let stored = backend.wait_for("DEVICE_UP", &filter, expected).await;
+    println!("held: {shed} of {QOS_0} QoS 0 shed");
+    assert_eq!(stored.len(), expected);
+    assert!(shed > 100, "{shed}");
+    let filter = format!(
+        "application.device.{}.{}.status.disconnected",
+        leaving.product, leaving.name
+    );
+    let status = backend.wait_for("APPLICATION", &filter, 1).await;
+    let status: Value = serde_json::from_slice(&status[0].payload).unwrap();
+    assert_eq!(status["data"]["reason"], "normal");
+}
+
+#[tokio::test]
+async fn the_retry_budget_holds_when_the_connection_takes_nothing_more() {
+    let rig = Rig::start(&[
+        ("JETWAY_PUBLISHER_RETRY_BUDGET_MS", "1000"),
+        ("JETWAY_PUBLISHER_ACK_TIMEOUT_MS", "100"),
+    ])
+    .await;
+    let mut devices = Vec::new();
+    for who in &rig.devices {
+        let device = Device::connect(Protocol::V5, rig.gateway.mqtt(), &who.credentials).await;
+        devices.push((topic(who), device));
+    }
+    rig.nats.pause().await;
+    let paused = Instant::now();
+    for (topic, device) in &mut devices {
+        for _ in 0..50 {
+            device.publish(Publish::new(topic, vec![b'x'; 4 * 1024]));
+        }
+    }
+    // Far more is sent again than sockets and buffers between the two take.
+    join_all(devices.iter_mut().map(async |(_, device)| {
+        for _ in 0..50 {
+            assert_eq!(device.acked().await.unwrap().reason, 0x80);
+        }
+    }))
+    .await;
+    let told = paused.elapsed();
+    let (_, highest) = rig.gateway_mib();
+    println!("a standing connection: all devices told after {told:.1?}; RSS {highest} MiB at most");
+    let log = rig.gateway.log();
+    assert!(
+        log.contains("the connection takes nothing more"),
+        "the buffers were full"
+    );
+    assert!(told < Duration::from_secs(20), "{told:?}");
+
+    rig.nats.resume();
+    eventually("messages are stored again", async || {
+        let (topic, device) = &mut devices[0];
+        match device.publish_acked(topic, "later").await {
+            0 => Ok(()),
+            reason => Err(format!("{reason:#x}")),
+        }
+    })
+    .await;
+}
