@@ -137,12 +137,16 @@ fn failed(number: usize, error: &ApiError) -> Answer {
     const HEADER_TOO_LARGE: u32 = 10_097;
     const STORE_FAILED: u32 = 10_077;
     const STORAGE_EXCEEDED: u32 = 10_047;
+    const MEMORY_EXCEEDED: u32 = 10_028;
+    const ACCOUNT_EXCEEDED: u32 = 10_002;
     const BATCHES_OFF: u32 = 10_205;
     const BATCH_UNKNOWN: u32 = 10_208;
     let reason = format!("{} ({})", error.description, error.err_code);
     let refusal = match (error.err_code, error.code) {
         (MESSAGE_TOO_LARGE | HEADER_TOO_LARGE, _) => Refusal::TooLarge(reason),
-        (STORE_FAILED | STORAGE_EXCEEDED, _) => Refusal::Full(reason),
+        (STORE_FAILED | STORAGE_EXCEEDED | MEMORY_EXCEEDED | ACCOUNT_EXCEEDED, _) => {
+            Refusal::Full(reason)
+        }
         (BATCH_UNKNOWN | BATCHES_OFF, _) => return Answer::Broken(reason),
         (_, 400) => Refusal::Refused(reason),
         _ => return Answer::Broken(reason),
@@ -224,6 +228,14 @@ mod tests {
                 refusal: Refusal::TooLarge(
                     "message size exceeds maximum allowed (10054)".to_owned(),
                 ),
+            }),
+        );
+        check(
+            &reply(1, 1),
+            r#"{"error":{"code":400,"err_code":10002,"description":"resource limits exceeded for account"},"stream":"UP","seq":0}"#,
+            Some(Answer::Refused {
+                number: 1,
+                refusal: Refusal::Full("resource limits exceeded for account (10002)".to_owned()),
             }),
         );
         check(

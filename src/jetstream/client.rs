@@ -98,7 +98,8 @@ impl Link {
             .name("jetway")
             .connection_timeout(Duration::from_secs(5))
             .request_timeout(Some(Duration::from_millis(config.request_timeout_ms)))
-            .ping_interval(Duration::from_secs(10))
+            // A connection that carries nothing any more is given up after the third ping in vain: 9 s.
+            .ping_interval(Duration::from_secs(3))
             .max_reconnects(None)
             .reconnect_delay_callback(reconnect_delay)
             .subscription_capacity(64 * 1024)

@@ -179,6 +179,13 @@ fn check(
             reason: "allow_batched is off and the gateway publishes in batches; set nats.apply = true to turn it on".to_owned(),
         });
     }
+    let window = |config: &Value| config.get("duplicate_window").and_then(Value::as_u64);
+    if flag(wanted, "allow_batched") && window(actual) < window(wanted) {
+        return Err(Error::Stream {
+            stream: name.to_owned(),
+            reason: "duplicate_window is shorter than declared and what the gateway sends again could be stored twice; set nats.apply = true to change it".to_owned(),
+        });
+    }
     let persist = actual.get("persist_mode").and_then(Value::as_str);
     if persist == Some("async") && !allow_async_persist {
         return Err(Error::AsyncPersist {
@@ -299,5 +306,12 @@ mod tests {
         let wanted = json!({"allow_batched": true});
         assert!(check("UP", &wanted, &json!({}), false).is_err());
         assert!(check("UP", &wanted, &wanted, false).is_ok());
+    }
+
+    #[test]
+    fn a_stream_that_forgets_message_ids_too_early_is_refused() {
+        let stream = |window: u64| json!({"allow_batched": true, "duplicate_window": window});
+        assert!(check("UP", &stream(120), &stream(119), false).is_err());
+        assert!(check("UP", &stream(120), &stream(121), false).is_ok());
     }
 }

@@ -1,7 +1,7 @@
 //! The connection between the gateway and a nats-server that lives on: cut, half closed, delayed, and closed while its bytes
 //! are still under way, which then reach the server behind those of the next connection.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::fleet::Fleet;
 use super::rig::Rig;
@@ -96,6 +96,28 @@ async fn stragglers_behind_a_re_send_change_nothing() {
         .await;
     }
     judged(&rig, fleet, "stragglers").await;
+}
+
+#[tokio::test]
+async fn a_connection_that_carries_nothing_any_more_is_replaced() {
+    let rig = Rig::behind_proxy(&[]).await;
+    let fleet = rig.fleet().await;
+    fleet.pubacks_more(500).await;
+    proxy(&rig).hold();
+    let held = Instant::now();
+    fleet.every_device_goes_on().await;
+    let resumed = held.elapsed();
+    proxy(&rig).sever();
+    proxy(&rig).release();
+    fleet.pubacks_more(500).await;
+    let (verdict, _) = rig.judge(fleet).await;
+    println!("silent: every device has its next PUBACK after {resumed:.1?}");
+    verdict.hold("silent");
+    assert_eq!(
+        verdict.connections_lost, 0,
+        "devices keep their connections"
+    );
+    assert!(resumed < Duration::from_secs(15), "{resumed:?}");
 }
 
 fn proxy(rig: &Rig) -> &FaultProxy {
