@@ -73,20 +73,19 @@ async fn a_device_against_the_protocol_is_reported_so() {
     let backend = site.backend().await;
     for protocol in BOTH {
         let who = site.device();
-        let mut wire = login(&site, protocol, &who, 60).await;
-        // [MQTT-3.1.0-2]
-        wire.send(&packet::connect(protocol, &who.credentials, 60))
-            .await;
-        assert_eq!(wire.closed().await, goodbye(protocol, 0x82));
-
-        let mut wire = login(&site, protocol, &who, 60).await;
-        wire.send_hex("f7 00").await;
-        assert_eq!(wire.closed().await, goodbye(protocol, 0x81));
-
-        let mut wire = login(&site, protocol, &who, 60).await;
-        wire.send(&packet::PINGRESP).await;
-        assert_eq!(wire.closed().await, goodbye(protocol, 0x82));
-
+        let second_connect = packet::connect(protocol, &who.credentials, 60);
+        let cases: [(&[u8], u8); 3] = [
+            (&second_connect, 0x82), // [MQTT-3.1.0-2]
+            (&[0xF7, 0], 0x81),
+            (&packet::PINGRESP, 0x82),
+        ];
+        for (index, (bytes, reason)) in cases.into_iter().enumerate() {
+            let mut wire = login(&site, protocol, &who, 60).await;
+            wire.send(bytes).await;
+            assert_eq!(wire.closed().await, goodbye(protocol, reason));
+            // A new connection before this is reported would be a takeover.
+            events(&backend, &who, 2 * index + 2).await;
+        }
         let all = events(&backend, &who, 6).await;
         let expected = [
             "connected",
