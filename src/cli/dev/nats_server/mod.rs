@@ -63,6 +63,9 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// The folder that another process's server uses.
+    #[error("{0} belongs to a running nats-server: stop its `jetway dev`, or use another folder")]
+    InUse(PathBuf),
     /// The server ended or hung before it listened, or could not be waited for.
     #[error("nats-server {what}; the end of {log} is:\n{tail}")]
     NotRunning {

@@ -3,9 +3,9 @@
 //! The folder holds its configuration, its log and its store; a restart finds all of them again. The server runs in a
 //! process group of its own, so that Ctrl-C in a terminal reaches the gateway alone, which stops the server last.
 //! It also dies with us when we are killed: a shell that holds the other end of a pipe of ours then kills it.
+//! Invariant: a folder has one server at a time; two would destroy each other's store.
 
-use std::fs;
-use std::fs::OpenOptions;
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -23,6 +23,8 @@ use crate::cli::dev::nats_server::binary::file_error;
 const READY_WITHIN: Duration = Duration::from_secs(60);
 /// A server that was asked to stop flushes its store first.
 const STOPPED_WITHIN: Duration = Duration::from_secs(20);
+/// What is left of an earlier process of ours ends sooner.
+const UNLOCKED_WITHIN: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Becomes the server (`exec` keeps the process id), after it left a watcher behind that kills it when standard input
@@ -59,9 +61,11 @@ impl NatsServer {
     /// Starts the server and returns when it accepts connections and its streams are recovered.
     ///
     /// # Errors
-    /// [`Error::NotRunning`] with the end of the server's log, or what failed in `state_dir`.
+    /// [`Error::InUse`] when the folder has a server, [`Error::NotRunning`] with the end of the server's log, or what
+    /// failed in `state_dir`.
     pub async fn start(options: Options) -> Result<Self, Error> {
-        let (child, pid, lifeline) = spawn(&options)?;
+        let log = lock_log(&options.state_dir).await?;
+        let (child, pid, lifeline) = spawn(&options, log)?;
         let mut server = Self {
             options,
             pid,
@@ -143,7 +147,8 @@ impl NatsServer {
     /// As [`start`](Self::start).
     pub async fn restart(&mut self) -> Result<(), Error> {
         self.stop().await?;
-        let (child, pid, lifeline) = spawn(&self.options)?;
+        let log = lock_log(&self.options.state_dir).await?;
+        let (child, pid, lifeline) = spawn(&self.options, log)?;
         self.child = child;
         self.pid = pid;
         self.lifeline = Some(lifeline);
@@ -195,7 +200,27 @@ fn ports_dir(state_dir: &Path) -> PathBuf {
     state_dir.join("ports")
 }
 
-fn spawn(options: &Options) -> Result<(Child, u32, ChildStdin), Error> {
+/// The log file, locked. The server and its watcher have it open for as long as they live, and the lock with it, however
+/// we end.
+async fn lock_log(state_dir: &Path) -> Result<File, Error> {
+    fs::create_dir_all(state_dir).map_err(file_error("create", state_dir))?;
+    let path = log_file(state_dir);
+    let log = OpenOptions::new().create(true).append(true).open(&path);
+    let log = log.map_err(file_error("open", &path))?;
+    let deadline = Instant::now() + UNLOCKED_WITHIN;
+    loop {
+        match log.try_lock() {
+            Ok(()) => return Ok(log),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                sleep(POLL_INTERVAL).await;
+            }
+            Err(TryLockError::WouldBlock) => return Err(Error::InUse(state_dir.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(file_error("lock", &path)(error)),
+        }
+    }
+}
+
+fn spawn(options: &Options, log: File) -> Result<(Child, u32, ChildStdin), Error> {
     // A file of an earlier process that had the same id must not be taken for this one's.
     let ports_dir = ports_dir(&options.state_dir);
     match fs::remove_dir_all(&ports_dir) {
@@ -206,8 +231,7 @@ fn spawn(options: &Options) -> Result<(Child, u32, ChildStdin), Error> {
     }
     let config = options.state_dir.join("nats-server.conf");
     fs::write(&config, config_text(options)).map_err(file_error("write", &config))?;
-    let log = log_file(&options.state_dir);
-    let open_log = || OpenOptions::new().create(true).append(true).open(&log);
+    let not_started = |error| Error::Run(options.binary.display().to_string(), error);
     let mut command = Command::new("sh");
     command
         .args(["-c", WITH_LIFELINE, "sh"])
@@ -215,11 +239,10 @@ fn spawn(options: &Options) -> Result<(Child, u32, ChildStdin), Error> {
         .arg("--config")
         .arg(&config)
         .stdin(Stdio::piped())
-        .stdout(open_log().map_err(file_error("open", &log))?)
-        .stderr(open_log().map_err(file_error("open", &log))?)
+        .stdout(log.try_clone().map_err(not_started)?)
+        .stderr(log)
         .process_group(0)
         .kill_on_drop(true);
-    let not_started = |error| Error::Run(options.binary.display().to_string(), error);
     let mut child = command.spawn().map_err(not_started)?;
     match (child.id(), child.stdin.take()) {
         (Some(pid), Some(lifeline)) => Ok((child, pid, lifeline)),
