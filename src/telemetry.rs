@@ -2,6 +2,7 @@
 //!
 //! No metric label is ever taken from device input: labels are enums with a fixed set of values (G38).
 
+use std::io::IsTerminal as _;
 use std::time::{Duration, UNIX_EPOCH};
 
 use prometheus_client::collector::Collector;
@@ -56,6 +57,7 @@ pub fn init(config: &Config) {
     let filter = EnvFilter::try_new(&config.filter).unwrap_or_else(|_| EnvFilter::new("info"));
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     let started = match config.format {
         Format::Text => logs.with_target(false).try_init(),

@@ -1,5 +1,6 @@
 //! `jetway tail`: watch a subject without another tool.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use anyhow::{Context, Result};
@@ -30,7 +31,13 @@ pub(super) async fn run(args: Args) -> Result<bool> {
     let mut messages = messages.take(args.count.unwrap_or(usize::MAX));
     while let Some(message) = messages.next().await {
         let mut line = message.subject.to_string();
-        for (name, values) in message.headers.iter().flat_map(|headers| headers.iter()) {
+        let headers = message.headers.unwrap_or_default();
+        // The map has no order, and a person looks for a header where it was before.
+        let headers: BTreeMap<String, _> = headers
+            .iter()
+            .map(|(name, values)| (name.to_string(), values))
+            .collect();
+        for (name, values) in headers {
             for value in values {
                 line.push_str(&format!("  {name}: {}", value.as_str()));
             }

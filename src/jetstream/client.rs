@@ -190,7 +190,8 @@ fn observe(state: &watch::Sender<State>, event: &Event) {
         }
         Event::Closed => {
             state.send_modify(|state| state.connected = false);
-            tracing::error!("NATS connection closed for good");
+            // Reconnecting never gives up, so it was us who closed it.
+            tracing::info!("NATS connection closed");
         }
         Event::SlowConsumer(subscription) => {
             tracing::warn!(

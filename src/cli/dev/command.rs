@@ -42,6 +42,9 @@ pub(in crate::cli) async fn run(args: Args) -> Result<bool> {
     let mut config = Config::load(None, std::env::vars())?;
     telemetry::init(&config.log);
     let stop = stop_on_signal()?;
+    check_port("--mqtt-port", args.mqtt_port)?;
+    check_port("--nats-port", args.nats_port)?;
+    check_port("--http-port", args.http_port)?;
     std::fs::create_dir_all(&args.state_dir)
         .with_context(|| format!("--state-dir {}: cannot be made", args.state_dir.display()))?;
     let server = start_nats(&args).await?;
@@ -78,11 +81,23 @@ pub(in crate::cli) async fn run(args: Args) -> Result<bool> {
             demo.wait().await;
             Ok(drained)
         }
-        Err(error) => Err(error),
+        Err(error) => {
+            stop.cancel();
+            Err(error)
+        }
     };
     server_stop.cancel();
     servers.wait().await;
     drained
+}
+
+/// Finds a port that is taken before anything is started.
+fn check_port(option: &str, port: u16) -> Result<()> {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", port));
+    listener.with_context(|| {
+        format!("{option} {port}: expected a free port; `{option} 0` takes any free one")
+    })?;
+    Ok(())
 }
 
 async fn start_nats(args: &Args) -> Result<NatsServer> {
@@ -96,7 +111,7 @@ async fn start_nats(args: &Args) -> Result<NatsServer> {
     Ok(server)
 }
 
-/// What a newcomer does next.
+/// What a newcomer does next, with lines to paste.
 fn page(gateway: &Gateway, nats: &str, device: &seed::Seed) -> String {
     let (host, port) = (gateway.mqtt.ip(), gateway.mqtt.port());
     let seed::Seed {
@@ -109,26 +124,40 @@ fn page(gateway: &Gateway, nats: &str, device: &seed::Seed) -> String {
         "
 Jetway is running: MQTT {mqtt}, NATS {nats}, HTTP http://{http} (/readyz, /metrics)
 
-1. Watch what devices send, in a second terminal:
-   jetway tail 'device.up.>' --nats {nats}
+1. Watch what devices send, in a second terminal. A report comes twice, as it is stored and live on its handle's subject:
+   {jetway} tail 'device.up.>' --nats {nats}
 
-2. Report a property as the demo device, in a third one:
+2. Report a property as the demo device, in a third one (mosquitto_pub is in the package mosquitto-clients):
    mosquitto_pub -h {host} -p {port} -q 1 -i '{client_id}' \\
-     -u '{username}' -P '{password}' \\
+     -u '{username}' \\
+     -P '{password}' \\
      -t '$thing/up/property/{product}/{name}' \\
      -m '{{\"method\":\"report\",\"msgToken\":\"1\",\"params\":{{\"temp\":21.5}}}}'
 
-3. Listen as the device, and send it a command:
+3. Listen as the device, there:
    mosquitto_sub -h {host} -p {port} -q 1 -i '{client_id}' \\
-     -u '{username}' -P '{password}' -t '$thing/down/+/{product}/{name}' -v
-   jetway send {product} {name} '{{\"method\":\"control\",\"msgToken\":\"2\",\"params\":{{\"power\":1}}}}' --nats {nats}
+     -u '{username}' \\
+     -P '{password}' \\
+     -t '$thing/down/+/{product}/{name}' -v
 
-(`jetway` is target/release/jetway. One device has one connection: a second one takes over.) Ctrl-C stops everything.
+4. Send it a command, in a fourth one:
+   {jetway} send {product} {name} '{{\"method\":\"control\",\"msgToken\":\"2\",\"params\":{{\"power\":1}}}}' --nats {nats}
+
+A device has one connection: a second one takes over. Ctrl-C stops everything.
 ",
+        jetway = program(),
         mqtt = gateway.mqtt,
         http = gateway.http,
         client_id = credentials.client_id,
         username = credentials.username,
         password = credentials.password,
     )
+}
+
+/// This program, as a shell in the same folder finds it.
+fn program() -> String {
+    let path = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("jetway"));
+    let folder = std::env::current_dir().unwrap_or_default();
+    let path = path.strip_prefix(folder).unwrap_or(&path);
+    path.display().to_string()
 }
