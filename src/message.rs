@@ -59,3 +59,12 @@ pub struct Message {
     /// The bytes, as the device or the service gave them.
     pub payload: Bytes,
 }
+
+impl Message {
+    /// What a server counts against its `max_payload`, in bytes: payload, headers and the two lines around them.
+    #[must_use]
+    pub fn wire_bytes(&self) -> usize {
+        const AROUND_HEADERS: usize = "NATS/1.0\r\n\r\n".len();
+        AROUND_HEADERS + self.headers.wire_bytes() + self.payload.len()
+    }
+}

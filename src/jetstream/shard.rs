@@ -137,6 +137,7 @@ impl Shard {
 
     /// Sends the front of what is unfinished as one batch and waits until it ended.
     async fn publish_batch(&mut self, inbox: &Inbox, answers: &mut Subscriber) -> End {
+        self.refuse_too_large();
         let count = self.batch_messages();
         if count == 0 {
             return End::Done;
@@ -162,6 +163,19 @@ impl Shard {
             } => end,
             _changed = state.wait_for(|now| *now != before) => {
                 End::Again("the connection was lost".to_owned())
+            }
+        }
+    }
+
+    /// Refuses what this server would close the connection for, and the client does not send: its headers can take more
+    /// than MQTT's properties did. Asked at each batch, because the next server may take less.
+    fn refuse_too_large(&mut self) {
+        let max = self.link.client.max_payload();
+        for outgoing in self.unfinished.iter_mut().take(batch::MESSAGES_MAX) {
+            let bytes = outgoing.message.wire_bytes();
+            if bytes > max {
+                let reason = format!("{bytes} bytes with headers, max_payload is {max}");
+                outgoing.refusal = Some(Refusal::TooLarge(reason));
             }
         }
     }

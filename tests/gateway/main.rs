@@ -27,6 +27,8 @@ mod storing;
 #[cfg(test)]
 mod subscribe;
 #[cfg(test)]
+mod too_large;
+#[cfg(test)]
 mod uplink;
 #[cfg(test)]
 mod uplink_refused;
