@@ -23,6 +23,8 @@ pub struct Agreement {
     pub downlink_inflight_max: u16,
     /// Largest packet that the device takes, in bytes.
     pub downlink_packet_bytes_max: u32,
+    /// Whether CONNECT asked for a session that outlives the connection: only then may DISCONNECT too.
+    pub session_expiry_asked: bool,
     /// What to say in CONNACK.
     pub connack: Connack,
 }
@@ -64,6 +66,7 @@ pub fn agree(connect: &Connect, config: &Config) -> Result<Agreement, ReasonCode
                 asked.get().min(config.downlink_inflight_max)
             }),
         downlink_packet_bytes_max,
+        session_expiry_asked: wanted.session_expiry_interval.unwrap_or(0) > 0,
         connack: connack(connect, config, keep_alive_s),
     })
 }

@@ -57,6 +57,7 @@ pub struct Session {
     uplink_inflight_max: u16,
     uplink_inflight_bytes_max: usize,
     subscriptions_max: usize,
+    session_expiry_asked: bool,
     keep_alive: KeepAlive,
     uplink: UplinkWindow,
     downlink: DownlinkWindow,
@@ -75,6 +76,7 @@ impl Session {
             uplink_inflight_max: config.uplink_inflight_max,
             uplink_inflight_bytes_max: config.uplink_inflight_bytes_max,
             subscriptions_max: config.subscriptions_max,
+            session_expiry_asked: agreement.session_expiry_asked,
             keep_alive: KeepAlive::new(agreement.keep_alive_s, now),
             uplink: UplinkWindow::default(),
             downlink: DownlinkWindow::new(agreement.downlink_inflight_max),
@@ -225,11 +227,9 @@ impl Session {
     }
 
     fn handle_disconnect(&mut self, disconnect: &Disconnect) -> Result<(), ReasonCode> {
-        if disconnect
-            .session_expiry_interval
-            .is_some_and(|seconds| seconds > 0)
-        {
-            return Err(ReasonCode::ProtocolError); // The expiry in force is 0 [MQTT-3.14.2-2].
+        let expiry_s = disconnect.session_expiry_interval.unwrap_or(0);
+        if expiry_s > 0 && !self.session_expiry_asked {
+            return Err(ReasonCode::ProtocolError); // [MQTT-3.14.2-2]
         }
         let reason = match disconnect.reason {
             ReasonCode::Success => CloseReason::Normal,

@@ -459,10 +459,25 @@ fn disconnect_says_whether_the_will_is_published() {
         assert_eq!(format!("close {}", close.as_str()), word);
         assert_eq!(close.publishes_will(), will);
     }
+}
+
+#[test]
+fn disconnect_may_ask_for_an_expiry_only_if_connect_did() {
+    // [MQTT-3.14.2-2]
+    let now = Instant::now();
     let mut expiring = Disconnect::new(ReasonCode::Success);
     expiring.session_expiry_interval = Some(5);
-    let refused = session(Version::V5, now).handle_packet(now, Packet::Disconnect(expiring));
+    let expiring = Packet::Disconnect(expiring);
+    let refused = session(Version::V5, now).handle_packet(now, expiring.clone());
     assert_eq!(refused, Err(ReasonCode::ProtocolError));
+
+    let mut asking = connect(Version::V5);
+    asking.properties.session_expiry_interval = Some(60);
+    let agreement = agree(&asking, &config()).unwrap();
+    let mut session = Session::new(agreement, &config(), now);
+    session.poll_output();
+    session.handle_packet(now, expiring).unwrap();
+    assert_eq!(outputs(&mut session), ["close normal"]);
 }
 
 #[test]
