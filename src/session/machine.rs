@@ -144,6 +144,9 @@ impl Session {
         if publish.properties.topic_alias.is_some() {
             return Err(ReasonCode::TopicAliasInvalid); // [MQTT-3.3.2-9]
         }
+        if !publish.properties.subscription_identifiers.is_empty() {
+            return Err(ReasonCode::ProtocolError); // [MQTT-3.3.4-6]
+        }
         if publish.packet_id.is_some() && self.uplink.unacknowledged() >= self.uplink_inflight_max {
             return Err(ReasonCode::ReceiveMaximumExceeded); // [MQTT-3.3.4-9]
         }

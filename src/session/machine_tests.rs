@@ -194,6 +194,11 @@ fn what_was_announced_as_unavailable_is_refused_with_its_code() {
     // [MQTT-3.3.2-9]
     let refused = session(Version::V5, now).handle_packet(now, Packet::Publish(aliased));
     assert_eq!(refused, Err(ReasonCode::TopicAliasInvalid));
+    let mut servers = publish(QoS::AtLeastOnce, 1);
+    servers.properties.subscription_identifiers = vec![std::num::NonZeroU32::MIN];
+    // [MQTT-3.3.4-6]
+    let refused = session(Version::V5, now).handle_packet(now, Packet::Publish(servers));
+    assert_eq!(refused, Err(ReasonCode::ProtocolError));
     let mut identified = subscribe("down", QoS::AtLeastOnce);
     identified.identifier = std::num::NonZeroU32::new(1);
     let refused = session(Version::V5, now).handle_packet(now, Packet::Subscribe(identified));
