@@ -41,11 +41,21 @@ impl UplinkWindow {
         }
     }
 
-    /// The stream finished the oldest message it had.
-    pub(super) fn settle_first(&mut self, outcome: ReasonCode) {
-        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.outcome.is_none()) {
-            slot.outcome = Some(outcome);
+    /// The stream finished the oldest `count` messages it had.
+    pub(super) fn settle_first(&mut self, count: u64, outcome: ReasonCode) {
+        let mut waiting = self.slots.iter_mut().filter(|slot| slot.outcome.is_none());
+        for _ in 0..count {
+            match waiting.next() {
+                Some(slot) => slot.outcome = Some(outcome),
+                None => return,
+            }
         }
+    }
+
+    /// Whether the device waits for an answer to the oldest message that the stream has.
+    pub(super) fn owes_answer(&self) -> bool {
+        let mut waiting = self.slots.iter().filter(|slot| slot.outcome.is_none());
+        waiting.next().is_some_and(|slot| slot.packet_id.is_some())
     }
 
     /// Takes the next answer whose turn it is; QoS 0 gives none.
@@ -158,11 +168,11 @@ mod tests {
         window.push(Some(id(8)), 1);
         window.settle_last(ReasonCode::NotAuthorized);
         assert_eq!(window.pop_settled(), None);
-        window.settle_first(ReasonCode::Success);
+        window.settle_first(1, ReasonCode::Success);
         assert_eq!(window.pop_settled(), Some((id(7), ReasonCode::Success)));
         assert_eq!(window.pop_settled(), None);
         assert_eq!((window.bytes(), window.unacknowledged()), (6, 1));
-        window.settle_first(ReasonCode::Success);
+        window.settle_first(1, ReasonCode::Success);
         assert_eq!(
             window.pop_settled(),
             Some((id(8), ReasonCode::NotAuthorized))

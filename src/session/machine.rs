@@ -269,18 +269,16 @@ impl Session {
         if self.closed {
             return;
         }
-        for _ in 0..count {
-            self.uplink.settle_first(ReasonCode::Success);
-        }
+        self.uplink.settle_first(count, ReasonCode::Success);
         self.send_pubacks();
     }
 
-    /// The stream refused the oldest message it had. 3.1.1 cannot be told, so it is cut off without a PUBACK.
+    /// The stream refused the oldest message it had. 3.1.1 cannot be told, so it is cut off without the PUBACK it waits for.
     pub fn handle_not_stored(&mut self, reason: ReasonCode) {
-        if self.version == Version::V3_1_1 {
+        if self.version == Version::V3_1_1 && self.uplink.owes_answer() {
             self.close(CloseReason::NotStored);
         } else {
-            self.uplink.settle_first(reason);
+            self.uplink.settle_first(1, reason);
             self.send_pubacks();
         }
     }

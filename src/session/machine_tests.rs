@@ -177,6 +177,14 @@ fn what_the_stream_refuses_is_never_acknowledged_positively() {
         "recv 1 q1; recv 2 q1; refused; stored 1",
         "store 1; store 2; close not_stored",
     );
+    for version in [Version::V3_1_1, Version::V5] {
+        // Nobody waits for an answer to QoS 0.
+        check(
+            version,
+            "recv 0 q0; recv 1 q1; refused; stored 1",
+            "store 0; store 1; PUBACK 1 0x00",
+        );
+    }
 }
 
 #[test]
