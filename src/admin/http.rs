@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -10,6 +11,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::jetstream::provision::{self, Stream};
@@ -17,6 +19,9 @@ use crate::jetstream::{Link, Publisher};
 
 /// For how long a shard may be without an answer before the node is not ready, in seconds.
 const STALL_SECONDS_MAX: i64 = 5;
+
+/// How long readiness waits for JetStream: a prober gives up soon, and a node that cannot ask is not ready.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 /// What the HTTP port tells about.
 pub struct Admin {
@@ -58,15 +63,15 @@ impl Admin {
             obstacles.push("NATS is not connected".to_owned());
             return obstacles;
         }
-        match provision::missing(&self.link, &self.streams).await {
-            Ok(missing) => {
-                obstacles.extend(
-                    missing
-                        .iter()
-                        .map(|name| format!("stream {name} is missing")),
-                );
-            }
-            Err(error) => obstacles.push(error.to_string()),
+        let missing = provision::missing(&self.link, &self.streams);
+        match timeout(ANSWER_WITHIN, missing).await {
+            Ok(Ok(missing)) => obstacles.extend(
+                missing
+                    .iter()
+                    .map(|name| format!("stream {name} is missing")),
+            ),
+            Ok(Err(error)) => obstacles.push(error.to_string()),
+            Err(_) => obstacles.push("JetStream does not answer".to_owned()),
         }
         let stalled = self.uplink.stalled_seconds();
         if stalled >= STALL_SECONDS_MAX {

@@ -49,11 +49,15 @@ impl Config {
     pub fn validate(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for url in self.url.split(',') {
-            if let Err(error) = url.trim().parse::<async_nats::ServerAddr>() {
-                faults.push(format!(
-                    "url: expected nats://HOST:PORT, found {url:?}: {error}"
-                ));
-            }
+            let parsed = url.trim().parse::<async_nats::ServerAddr>();
+            let fault = match &parsed {
+                Ok(server) if server.host().is_empty() => "no host".to_owned(),
+                Ok(_) => continue,
+                Err(error) => error.to_string(),
+            };
+            faults.push(format!(
+                "url: expected nats://HOST:PORT, found {url:?}: {fault}"
+            ));
         }
         if self.connect_timeout_ms == 0 {
             faults.push("connect_timeout_ms: expected more than 0".to_owned());
@@ -236,6 +240,28 @@ mod tests {
                 version_at_least(found, SERVER_VERSION_MIN),
                 enough,
                 "{found}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_url_without_a_host_is_a_fault() {
+        for (url, faults) in [
+            ("nats://127.0.0.1:4222", 0),
+            ("nats://a:1, nats://b", 0),
+            ("nats://", 1),
+            ("nats://a:port", 1),
+            ("", 1),
+        ] {
+            let config = Config {
+                url: url.to_owned(),
+                ..Config::default()
+            };
+            assert_eq!(
+                config.validate().len(),
+                faults,
+                "{url}: {:?}",
+                config.validate()
             );
         }
     }

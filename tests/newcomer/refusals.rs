@@ -21,7 +21,7 @@ async fn refusal(arguments: &[&str]) -> String {
     String::from_utf8(stderr).unwrap()
 }
 
-fn any_ports<'a>(state_dir: &'a str) -> Vec<&'a str> {
+fn any_ports(state_dir: &str) -> Vec<&str> {
     let ports = ["--mqtt-port", "0", "--nats-port", "0", "--http-port", "0"];
     [&ports[..], &["--state-dir", state_dir]].concat()
 }
