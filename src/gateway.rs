@@ -16,7 +16,7 @@ use crate::config::{Config, Faults};
 use crate::connection::{self, Shared};
 use crate::downlink::{self, Live};
 use crate::jetstream::provision::{self, Stream};
-use crate::jetstream::{Link, Publisher};
+use crate::jetstream::{Link, Publisher, publisher};
 use crate::mapping::{Downlink, Mapping};
 use crate::net::Listener;
 use crate::registry::{Command, Registry};
@@ -200,13 +200,16 @@ impl Parts<'_> {
         stop: CancellationToken,
     ) -> Result<Gateway> {
         let uplink_stream = self.uplink_stream()?;
-        let uplink = self.publisher(
-            &uplink_stream,
-            "uplink_stream",
-            self.config.publisher.shards,
-        );
-        let status = self.publisher("DEVICE_STATUS", "status_stream", STATUS_SHARDS);
-        let application = self.publisher("APPLICATION", "application_stream", STATUS_SHARDS);
+        let config = &self.config.publisher;
+        let uplink = self.publisher(&uplink_stream, "uplink_stream", config);
+        let config = publisher::Config {
+            shards: STATUS_SHARDS,
+            // For ever: a repeated event is seen to be one by its id and epoch, a lost one by nobody (G-STATUS).
+            retry_budget_ms: u64::MAX,
+            ..config.clone()
+        };
+        let status = self.publisher("DEVICE_STATUS", "status_stream", &config);
+        let application = self.publisher("APPLICATION", "application_stream", &config);
         let registry: Arc<Registry<Downlink>> = Arc::default();
         let downlinks = downlink::Metrics::default();
         downlinks.register(&mut self.metrics);
@@ -269,16 +272,14 @@ impl Parts<'_> {
         }
     }
 
-    fn publisher(&mut self, stream: &str, prefix: &'static str, shards: usize) -> Publisher {
-        let mut config = self.config.publisher.clone();
-        config.shards = shards;
-        let publisher = Publisher::start(
-            stream,
-            &config,
-            &self.link,
-            &self.services,
-            &self.services_stop,
-        );
+    fn publisher(
+        &mut self,
+        stream: &str,
+        prefix: &'static str,
+        config: &publisher::Config,
+    ) -> Publisher {
+        let (link, tasks) = (&self.link, &self.services);
+        let publisher = Publisher::start(stream, config, link, tasks, &self.services_stop);
         publisher.register(&mut self.metrics, prefix);
         publisher
     }

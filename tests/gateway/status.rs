@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::events::{Event, events};
 use crate::site::{BOTH, Registered, Site};
-use crate::support::{Connect, Device, Protocol, Wire, packet};
+use crate::support::{Connect, Device, Protocol, Wire, lasting, packet};
 
 fn what(events: &[Event]) -> Vec<&str> {
     events.iter().map(Event::what).collect()
@@ -283,4 +283,28 @@ async fn fifty_rapid_takeovers_leave_one_connection_and_tell_which() {
         let all = events(&backend, &who, 2 * COUNT).await;
         assert_eq!(all.last().unwrap().what(), "socket_closed");
     }
+}
+
+#[tokio::test]
+async fn an_event_outlives_an_outage_that_is_longer_than_the_retry_budget() {
+    // G28, G-STATUS. The event is under way to a server that never stores it.
+    let mut site = Site::start(&[
+        ("JETWAY_PUBLISHER_ACK_TIMEOUT_MS", "100"),
+        ("JETWAY_PUBLISHER_RETRY_BUDGET_MS", "500"),
+    ])
+    .await;
+    let who = site.device();
+    site.nats.pause().await;
+    let wire = login(&site, Protocol::V5, &who, 60).await;
+    let retries = "jetway_status_stream_retries_total";
+    site.counted(retries, 0.0).await;
+    site.nats.kill9().await;
+    lasting(Duration::from_secs(1)).await;
+    site.nats.restart().await;
+    drop(wire);
+    let backend = site.backend().await;
+    assert_eq!(
+        what(&events(&backend, &who, 2).await),
+        ["connected", "socket_closed"]
+    );
 }
