@@ -61,7 +61,7 @@ impl Shard {
                 tokio::select! {
                     () = shutdown.cancelled() => return,
                     first = self.queue.recv() => match first {
-                        Some(first) => self.take(first),
+                        Some(first) => self.unfinished.push_back(first),
                         None => return,
                     },
                 }
@@ -115,24 +115,11 @@ impl Shard {
             let Ok(next) = self.queue.try_recv() else {
                 break;
             };
-            self.take(next);
+            self.unfinished.push_back(next);
         }
         self.metrics
             .waiting
             .set(i64::try_from(self.queue.len() + self.unfinished.len()).unwrap_or(i64::MAX));
-    }
-
-    /// A message that the server does not take would cost the connection, or stop all messages behind it.
-    fn take(&mut self, mut outgoing: Outgoing) {
-        const FRAMING_BYTES: usize = "NATS/1.0\r\n\r\n".len();
-        let message = &outgoing.message;
-        let bytes = FRAMING_BYTES + message.headers.wire_bytes() + message.payload.len();
-        let bytes_max = self.link.client.max_payload();
-        if bytes > bytes_max {
-            let reason = format!("{bytes} bytes with headers, and the server takes {bytes_max}");
-            outgoing.refusal = Some(Refusal::TooLarge(reason));
-        }
-        self.unfinished.push_back(outgoing);
     }
 
     /// Sends the front of what is unfinished as one batch and waits until it ended.
