@@ -26,6 +26,7 @@ impl Error {
     pub fn reason_code(&self) -> ReasonCode {
         match self {
             Self::NotAuthorized(_) => ReasonCode::NotAuthorized,
+            Self::Unmapped(mapping::Error::HeadersTooLong(_)) => ReasonCode::QuotaExceeded,
             Self::Unmapped(_) => ReasonCode::TopicNameInvalid,
         }
     }
@@ -39,5 +40,34 @@ pub fn refusal_code(refusal: &Refusal) -> ReasonCode {
         Refusal::Full(_) | Refusal::TooLarge(_) => ReasonCode::QuotaExceeded,
         Refusal::Refused(_) => ReasonCode::ImplementationSpecificError,
         Refusal::Unanswered => ReasonCode::UnspecifiedError,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+
+    use super::*;
+    use crate::mqtt::{Ack, Codec, Packet, PacketId, Version};
+
+    #[test]
+    fn every_answer_is_one_that_puback_may_carry() {
+        // [MQTT-3.4.2-1]
+        let mut codec = Codec::new(100);
+        codec.set_version(Version::V5);
+        let reason = String::new;
+        for reason in [
+            refusal_code(&Refusal::Full(reason())),
+            refusal_code(&Refusal::TooLarge(reason())),
+            refusal_code(&Refusal::Refused(reason())),
+            refusal_code(&Refusal::Unanswered),
+            Error::NotAuthorized(acl::Denied::Unmapped).reason_code(),
+            Error::Unmapped(mapping::Error::Unmapped(reason())).reason_code(),
+            Error::Unmapped(mapping::Error::HeadersTooLong(0)).reason_code(),
+        ] {
+            assert!(reason.is_error());
+            let puback = Packet::Puback(Ack::new(PacketId::new(1).unwrap(), reason));
+            assert_eq!(codec.encode(&puback, &mut BytesMut::new()), Ok(()));
+        }
     }
 }
