@@ -424,21 +424,26 @@ impl Driver {
                 tracing::error!(%error, "DISCONNECT cannot be encoded");
             }
         }
-        drop(timeout(Duration::from_secs(1), self.wire.finish()).await);
         let Self {
             shared,
             mut sender,
             mailbox,
             will,
-            wire,
+            mut wire,
             ..
         } = self;
-        let slot = shared.status.slot().await;
-        shared.registry.leave(&sender.tokens, &mailbox, || {
-            shared
-                .status
-                .disconnected(slot, &mailbox.connection, reason);
-        });
+        // The device is given up before it can see the end and come back, so that the event says why (G28); only while NATS
+        // takes no more does the socket not wait for that.
+        let leave = async {
+            let slot = shared.status.slot().await;
+            shared.registry.leave(&sender.tokens, &mailbox, || {
+                shared
+                    .status
+                    .disconnected(slot, &mailbox.connection, reason);
+            });
+        };
+        let goodbye = timeout(Duration::from_secs(1), wire.finish());
+        let ((), _) = tokio::join!(biased; leave, goodbye);
         if let Some(will) = will.filter(|_| reason.publishes_will()) {
             let permit = shared.uplink.clone().permit(will.content_bytes()).await;
             if let Err(error) = shared.uplink.accept(&mut sender, &will, permit) {
