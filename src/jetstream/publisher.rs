@@ -217,22 +217,10 @@ impl Publisher {
         }
     }
 
-    /// Whether nothing waits for an acknowledgement.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.pool.available_permits() >= self.capacity
-    }
-
     /// Returns once nothing waits for an acknowledgement.
     pub async fn drained(&self) {
         let all = u32::try_from(self.capacity).unwrap_or(u32::MAX);
         drop(self.pool.acquire_many(all).await);
-    }
-
-    /// Bytes that wait for an acknowledgement.
-    #[must_use]
-    pub fn inflight_bytes(&self) -> usize {
-        self.capacity.saturating_sub(self.pool.available_permits())
     }
 
     /// Publishes its figures under `prefix`.

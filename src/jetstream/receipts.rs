@@ -62,12 +62,6 @@ impl Receipts {
         }
     }
 
-    /// How many messages are finished.
-    #[must_use]
-    pub fn finished(&self) -> u64 {
-        self.finished.load(Ordering::Acquire)
-    }
-
     /// Takes the refusals among the finished messages: (number counted from 0, why).
     #[must_use]
     pub fn take_refused(&self) -> Vec<(u64, Refusal)> {

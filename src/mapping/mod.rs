@@ -29,7 +29,7 @@ pub use rules::Mapping;
 pub use settings::{Form, Settings, Tree};
 pub use source::Fault;
 pub use streams::Stream;
-pub use subject::{Presence, SUBJECT_BYTES_MAX, dead_letter, downlink_device, downlink_subject};
+pub use subject::{Presence, SUBJECT_BYTES_MAX, downlink_device, downlink_subject};
 pub use uplink::{Receipt, Uplink};
 
 /// Why a message cannot be mapped.

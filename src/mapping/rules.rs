@@ -31,8 +31,6 @@ pub struct Mapping {
     pub streams: Vec<Stream>,
     /// Where the live copies of all downlinks of this gateway's protocol arrive.
     pub live_downlinks: Subject,
-    /// Where a service asks for a device's true status: `device.down.<protocol>.status.fix`.
-    pub status_fix: Subject,
     pub(super) rules: Vec<Rule>,
     /// Indices into `rules`.
     by_first_level: HashMap<String, Vec<usize>>,
@@ -71,7 +69,6 @@ impl Mapping {
         Ok(Self {
             streams: filed.into_streams(),
             live_downlinks: subject::live_downlinks(&settings.protocol),
-            status_fix: subject::status_fix(&settings.protocol),
             rules,
             by_first_level,
         })

@@ -99,14 +99,6 @@ pub(super) fn status_fix(protocol: &str) -> Subject {
     format!("device.down.{protocol}.status.fix").into()
 }
 
-/// `dlq.<origin>.<productID>.<deviceName>`: a dead letter about a device, stored in `DLQ`.
-///
-/// `origin` names the flow that gave up, such as `uplink`: one literal token.
-#[must_use]
-pub fn dead_letter(origin: &'static str, id: &DeviceId) -> Subject {
-    format!("dlq.{origin}.{}", device_tokens(id)).into()
-}
-
 /// Whether a text is a subject filter: non-empty tokens, `*` and `>` alone in theirs, `>` last.
 pub(super) fn is_filter(text: &str) -> bool {
     let count = text.split('.').count();

@@ -111,7 +111,6 @@ fn subjects_without_a_rule() {
             "application.device.P.D%2E1.status.disconnected",
         ),
         (status_fix("mqtt"), "device.down.mqtt.status.fix"),
-        (dead_letter("uplink", &id), "dlq.uplink.P.D%2E1"),
     ] {
         assert_eq!(subject, expected);
     }

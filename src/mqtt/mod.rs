@@ -39,12 +39,6 @@ pub struct Error {
 }
 
 impl Error {
-    /// What to tell the peer.
-    #[must_use]
-    pub fn reason(&self) -> ReasonCode {
-        self.reason
-    }
-
     /// Bytes that cannot be parsed (§1.2 Malformed Packet).
     fn malformed(packet: &'static str, field: &'static str, expected: &'static str) -> Self {
         Self {

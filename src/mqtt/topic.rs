@@ -79,12 +79,6 @@ impl TopicFilter {
         self.0.starts_with(SHARE)
     }
 
-    /// Whether it holds `+` or `#`.
-    #[must_use]
-    pub fn has_wildcard(&self) -> bool {
-        self.0.contains(['+', '#'])
-    }
-
     /// Reads the filter of a SUBSCRIBE or UNSUBSCRIBE.
     pub(super) fn read(packet: &mut Reader) -> Result<Self, Error> {
         let text = packet.string("topic filter")?;
@@ -233,8 +227,6 @@ mod tests {
         }
         assert!(filter("$share/g/a").unwrap().is_shared());
         assert!(!filter("$share").unwrap().is_shared());
-        assert!(filter("a/+").unwrap().has_wildcard());
-        assert!(!filter("a/b").unwrap().has_wildcard());
     }
 
     #[test]

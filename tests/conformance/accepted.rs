@@ -318,7 +318,7 @@ fn sizes_are_kept_to_the_byte() {
         let encoded = codec.encode(&packet, &mut dst);
         assert_eq!(encoded.is_ok(), fits);
         for reason in [decoded.err(), encoded.err()].into_iter().flatten() {
-            assert_eq!(reason.reason(), ReasonCode::PacketTooLarge);
+            assert_eq!(reason.reason, ReasonCode::PacketTooLarge);
         }
     }
 }

@@ -93,7 +93,7 @@ impl Case {
             Outcome::Incomplete => assert_eq!(self.outcomes, ["any"], "{at}: waits for more"),
             Outcome::Refused(error) => {
                 assert!(!is_session, "{at}: {error}");
-                self.check_reason(&codec, error.reason());
+                self.check_reason(&codec, error.reason);
             }
         }
     }

@@ -45,7 +45,7 @@ fn bytes_are_refused_with_the_right_reason_at_the_right_place() {
             Err(error) => error,
             Ok(decoded) => panic!("{}: {decoded:?}", row.name),
         };
-        assert_eq!(error.reason(), row.reason, "{}: {error}", row.name);
+        assert_eq!(error.reason, row.reason, "{}: {error}", row.name);
         let text = error.to_string();
         let start = format!("{}: expected ", row.place);
         assert!(text.starts_with(&start), "{}: {text}", row.name);
