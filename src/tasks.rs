@@ -54,9 +54,9 @@ impl Tasks {
     {
         let shutdown = self.shutdown.clone();
         let failed = Arc::clone(&self.failed);
-        drop(self.tracker.spawn(async move {
-            let panicked = AssertUnwindSafe(task).catch_unwind().await.is_err();
-            if panicked {
+        // Combinators, because an async block keeps room twice for a future that it is given and awaits.
+        let run = AssertUnwindSafe(task).catch_unwind().map(move |ended| {
+            if ended.is_err() {
                 tracing::error!(task = name, "task panicked");
             }
             if on_exit == OnExit::Shutdown && !shutdown.is_cancelled() {
@@ -64,7 +64,8 @@ impl Tasks {
                 failed.store(true, Ordering::Relaxed);
                 shutdown.cancel();
             }
-        }));
+        });
+        drop(self.tracker.spawn(run));
     }
 
     /// Whether an essential task ended that nobody had asked to end.

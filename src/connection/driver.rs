@@ -94,7 +94,9 @@ impl Driver {
         self.mailbox.command(Command::Drain);
     }
 
-    pub(super) async fn run(mut self) {
+    /// Lives until the connection ends. `self` is boxed, and so is the end: an async block keeps room for each place that
+    /// a value is moved through, and for what it needs last.
+    pub(super) async fn run(mut self: Box<Self>) {
         self.drain_outputs(None);
         self.handle_inbound();
         self.drain_outputs(None);
@@ -105,7 +107,7 @@ impl Driver {
             let event = std::future::poll_fn(|context| self.poll_event(context)).await;
             self.apply(event);
         };
-        self.end(reason).await;
+        Box::pin(self.end(reason)).await;
     }
 
     fn poll_event(&mut self, context: &mut Context<'_>) -> Poll<Event> {
@@ -412,7 +414,7 @@ impl Driver {
     }
 
     /// Says goodbye, gives the device up if it still is ours, and publishes the Will if one is due.
-    async fn end(mut self, reason: CloseReason) {
+    async fn end(mut self: Box<Self>, reason: CloseReason) {
         self.shared.metrics.close(reason);
         tracing::debug!(connection_id = %self.sender.connection_id, device = %self.sender.device.id, reason = reason.as_str(), cursor = self.session.cursor(), "connection ended");
         if let (Some(code), Some(Version::V5)) = (reason.reason_code(), self.wire.codec.version()) {
@@ -431,7 +433,7 @@ impl Driver {
             will,
             mut wire,
             ..
-        } = self;
+        } = *self;
         // The device is given up before it can see the end and come back, so that the event says why (G28); only while NATS
         // takes no more does the socket not wait for that.
         let leave = async {

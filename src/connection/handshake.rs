@@ -53,7 +53,7 @@ pub(super) async fn handshake(
     socket: TcpStream,
     peer: SocketAddr,
     number: u64,
-) -> Option<Driver> {
+) -> Option<Box<Driver>> {
     let mut wire = Wire::new(socket, shared.session.packet_bytes_max);
     let limit = Duration::from_millis(shared.config.handshake_timeout_ms);
     let admitted = match timeout(limit, admit(shared, &mut wire)).await {
@@ -176,7 +176,7 @@ impl Admitted {
         mut wire: Wire,
         peer: SocketAddr,
         number: u64,
-    ) -> Driver {
+    ) -> Box<Driver> {
         let connection_id: Box<str> = format!("{}.{number}", shared.run).into();
         let tokens: Box<str> = Mapping::device_tokens(&self.device.id).into();
         let (connected, disconnected) = self.slots;
@@ -211,7 +211,14 @@ impl Admitted {
             accepted: 0,
         };
         let will = self.connect.will.map(|will| Box::new(will_message(will)));
-        Driver::new(Arc::clone(shared), wire, session, sender, mailbox, will)
+        Box::new(Driver::new(
+            Arc::clone(shared),
+            wire,
+            session,
+            sender,
+            mailbox,
+            will,
+        ))
     }
 }
 
