@@ -117,7 +117,7 @@ async fn admit(shared: &Shared, wire: &mut Wire) -> Result<Admitted, Refused> {
             .authorize(&device, Action::Publish, will.topic.as_str())
             .map_err(|error| Refused::with(error.reason_code(), Rejected::NotAuthorized))?;
     }
-    let slots = (shared.status.slot().await, shared.status.slot().await);
+    let slots = shared.status.two_slots().await;
     Ok(Admitted {
         connect,
         agreement,

@@ -85,6 +85,17 @@ pub struct Permit {
 }
 
 impl Permit {
+    /// Two permits of half the bytes each.
+    #[must_use]
+    pub fn halves(mut self) -> (Self, Self) {
+        let half = Self {
+            bytes: self.bytes / 2,
+            pool: Arc::clone(&self.pool),
+        };
+        self.bytes -= half.bytes;
+        (self, half)
+    }
+
     /// Leaves the bytes taken: the shard gives them back when the message is finished.
     pub(super) fn into_bytes(mut self) -> u32 {
         std::mem::take(&mut self.bytes)

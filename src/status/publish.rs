@@ -47,6 +47,21 @@ impl Status {
         }
     }
 
+    /// Room for two events. Taken at once: if each held one and waited for its second, many logins would wait for ever.
+    pub async fn two_slots(&self) -> (Slot, Slot) {
+        let (device, other_device) = self.device.permit(2 * EVENT_BYTES_MAX).await.halves();
+        let application = self.application.permit(2 * EVENT_BYTES_MAX).await;
+        let (application, other_application) = application.halves();
+        let slot = |device, application| Slot {
+            device,
+            application,
+        };
+        (
+            slot(device, application),
+            slot(other_device, other_application),
+        )
+    }
+
     /// The device is connected.
     pub fn connected(&self, slot: Slot, connection: &Connection) {
         self.publish(slot, Presence::Connected, connection, None);

@@ -308,3 +308,27 @@ async fn an_event_outlives_an_outage_that_is_longer_than_the_retry_budget() {
         ["connected", "socket_closed"]
     );
 }
+
+#[tokio::test]
+async fn logins_that_wait_for_room_for_their_events_all_come_in_when_there_is_some() {
+    // G24, G-BOUND. In the least pool there is room for about 400 events.
+    const LOGINS: usize = 700;
+    let site = Site::start(&[
+        ("JETWAY_PUBLISHER_INFLIGHT_BYTES_MAX", "1048576"),
+        ("JETWAY_CONNECTION_HANDSHAKE_TIMEOUT_MS", "60000"),
+    ])
+    .await;
+    let who = site.device();
+    site.nats.pause().await;
+    let mut wires = Vec::new();
+    for _ in 0..LOGINS {
+        let mut wire = Wire::connect(site.gateway.mqtt()).await;
+        wire.send(&packet::connect(Protocol::V311, &who.credentials, 60))
+            .await;
+        wires.push(wire);
+    }
+    // A look-up later all of them wait for room, or have it.
+    lasting(Duration::from_secs(1)).await;
+    site.nats.resume();
+    join_all(wires.iter_mut().map(Wire::accepted)).await;
+}
