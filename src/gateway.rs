@@ -337,6 +337,7 @@ impl Parts<'_> {
             downlinks,
             run,
             accepted: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
         })
     }
 

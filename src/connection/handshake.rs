@@ -182,13 +182,11 @@ impl Admitted {
         let (connected, disconnected) = self.slots;
         let now = telemetry::now();
         let mailbox = shared.registry.take(&tokens, |previous| {
-            let clock = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
             let connection = Connection {
                 device: self.device.id.clone(),
                 client_id: (*self.connect.client_id).into(),
                 connection_id: connection_id.clone(),
-                // The clock, unless the last connection was later than that: it may never go back.
-                epoch: previous.map_or(clock, |last| clock.max(last.epoch + 1)),
+                epoch: shared.next_epoch(u64::try_from(now.as_micros()).unwrap_or(0)),
                 version: version_name(self.connect.version),
                 peer,
                 connected_at_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),

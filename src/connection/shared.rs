@@ -1,7 +1,7 @@
 //! What all connections of a node share.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Config, Metrics};
 use crate::auth::Authenticator;
@@ -34,4 +34,18 @@ pub struct Shared {
     pub run: Box<str>,
     /// Connections accepted so far.
     pub accepted: AtomicU64,
+    /// The latest epoch that was given to a connection.
+    pub epoch: AtomicU64,
+}
+
+impl Shared {
+    /// An epoch later than all before it on this node: the clock in microseconds, unless that went back meanwhile.
+    pub(super) fn next_epoch(&self, clock_us: u64) -> u64 {
+        let next = |last: u64| clock_us.max(last + 1);
+        let relaxed = Ordering::Relaxed;
+        let last = self
+            .epoch
+            .fetch_update(relaxed, relaxed, |last| Some(next(last)));
+        next(last.unwrap_or_default())
+    }
 }
