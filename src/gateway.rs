@@ -135,6 +135,7 @@ impl Gateway {
             .with_context(|| format!("cannot listen for HTTP on {}", config.http.listen))?;
 
         let services_stop = CancellationToken::new();
+        let on_error = services_stop.clone().drop_guard();
         let mut metrics = telemetry::registry();
         provision::register(&durabilities, &mut metrics);
         let parts = Parts {
@@ -145,7 +146,9 @@ impl Gateway {
             services_stop,
             metrics,
         };
-        parts.start(devices, streams, listener, http, stop).await
+        let gateway = parts.start(devices, streams, listener, http, stop).await?;
+        on_error.disarm();
+        Ok(gateway)
     }
 
     /// Waits until it is asked to stop, then drains: whether everything ended within the deadline and without a failure.
