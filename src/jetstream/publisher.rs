@@ -156,6 +156,8 @@ impl Publisher {
                     retry_budget: Duration::from_millis(config.retry_budget_ms),
                     unfinished: VecDeque::new(),
                     batches: 0,
+                    waiting: 0,
+                    stalled: false,
                 };
                 tasks.spawn("publisher", OnExit::Shutdown, shard.run(shutdown.clone()));
                 sender
@@ -263,7 +265,7 @@ impl Publisher {
         );
         registry.register(
             "stalled_seconds",
-            "For how long the shard that waits longest has had no answer",
+            "For how long a shard has had no answer",
             metrics.stalled.clone(),
         );
     }

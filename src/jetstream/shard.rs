@@ -38,6 +38,10 @@ pub(super) struct Shard {
     /// Taken from the queue and not finished, in the order of publishing.
     pub(super) unfinished: VecDeque<Outgoing>,
     pub(super) batches: u64,
+    /// What this shard has added to the gauge of waiting messages.
+    pub(super) waiting: i64,
+    /// Whether this shard's last batch had no answer.
+    pub(super) stalled: bool,
 }
 
 /// How a batch ended.
@@ -75,7 +79,10 @@ impl Shard {
             match end {
                 End::Done => {
                     backoff = BACKOFF_MIN;
-                    self.metrics.stalled.set(0);
+                    // Only by a shard that was: another one may still be.
+                    if std::mem::take(&mut self.stalled) {
+                        self.metrics.stalled.set(0);
+                    }
                 }
                 End::Again(reason) => {
                     self.metrics.retries.inc();
@@ -117,9 +124,11 @@ impl Shard {
             };
             self.unfinished.push_back(next);
         }
-        self.metrics
-            .waiting
-            .set(i64::try_from(self.queue.len() + self.unfinished.len()).unwrap_or(i64::MAX));
+        // The gauge is the sum of all shards.
+        let waiting = self.queue.len() + self.unfinished.len();
+        let waiting = i64::try_from(waiting).unwrap_or(i64::MAX);
+        self.metrics.waiting.inc_by(waiting - self.waiting);
+        self.waiting = waiting;
     }
 
     /// Sends the front of what is unfinished as one batch and waits until it ended.
@@ -130,7 +139,7 @@ impl Shard {
             return End::Done;
         }
         if !self.link.is_connected() {
-            self.metrics.stalled.set(self.oldest_wait_seconds());
+            self.stall();
             return End::Again("NATS is away".to_owned());
         }
         let mut state = self.link.state.clone();
@@ -213,7 +222,7 @@ impl Shard {
         loop {
             let answer = timeout_at(deadline, answers.next()).await;
             let Ok(answer) = answer else {
-                self.metrics.stalled.set(self.oldest_wait_seconds());
+                self.stall();
                 return End::Again("no answer in time".to_owned());
             };
             let Some(answer) = answer else {
@@ -342,9 +351,14 @@ impl Shard {
         }
     }
 
-    fn oldest_wait_seconds(&self) -> i64 {
+    /// Shows for how long the oldest message has had no answer.
+    fn stall(&mut self) {
         let sent = self.unfinished.front().and_then(|oldest| oldest.sent_at);
-        i64::try_from(sent.map_or(1, |sent| sent.elapsed().as_secs().max(1))).unwrap_or(i64::MAX)
+        let seconds = sent.map_or(1, |sent| sent.elapsed().as_secs().max(1));
+        self.stalled = true;
+        self.metrics
+            .stalled
+            .set(i64::try_from(seconds).unwrap_or(i64::MAX));
     }
 }
 
