@@ -187,7 +187,7 @@ impl Admitted {
                 client_id: (*self.connect.client_id).into(),
                 connection_id: connection_id.clone(),
                 epoch: shared.next_epoch(u64::try_from(now.as_micros()).unwrap_or(0)),
-                version: version_name(self.connect.version),
+                version: self.connect.version.as_str(),
                 peer,
                 connected_at_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
             };
@@ -230,12 +230,5 @@ fn will_message(will: Will) -> Publish {
         packet_id: None,
         properties: will.properties,
         payload: will.payload,
-    }
-}
-
-fn version_name(version: Version) -> &'static str {
-    match version {
-        Version::V3_1_1 => "3.1.1",
-        Version::V5 => "5.0",
     }
 }

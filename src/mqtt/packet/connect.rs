@@ -30,14 +30,20 @@ pub enum Version {
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::V3_1_1 => "3.1.1",
-            Self::V5 => "5.0",
-        })
+        f.write_str(self.as_str())
     }
 }
 
 impl Version {
+    /// `3.1.1` or `5.0`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::V3_1_1 => "3.1.1",
+            Self::V5 => "5.0",
+        }
+    }
+
     /// The version's protocol level.
     fn level(self) -> u8 {
         match self {
