@@ -7,10 +7,7 @@ use async_nats::{Client, ConnectOptions, Event};
 use serde::Deserialize;
 use tokio::sync::watch;
 
-use super::Error;
-
-/// Fast batch ingest came with this release.
-pub const SERVER_VERSION_MIN: &str = "2.14.0";
+use super::{Error, VERSION_MIN, Version};
 
 /// How to reach NATS.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -124,11 +121,10 @@ impl Link {
             url: config.url.clone(),
         };
         let found = link.client.server_info().version;
-        if !version_at_least(&found, SERVER_VERSION_MIN) {
+        if Version::parse(&found).is_none_or(|version| version < VERSION_MIN) {
             return Err(Error::ServerTooOld {
                 url: link.url,
                 found,
-                needed: SERVER_VERSION_MIN,
             });
         }
         Ok(link)
@@ -209,62 +205,9 @@ fn observe(state: &watch::Sender<State>, event: &Event) {
     }
 }
 
-/// Compares the numbers of `major.minor.patch`; what follows a dash (`-RC.1`, `-dev`) is ignored.
-fn version_at_least(found: &str, needed: &str) -> bool {
-    let numbers = |version: &str| -> Vec<u32> {
-        let release = version.split('-').next().unwrap_or_default();
-        release
-            .split('.')
-            .map(|part| part.parse().unwrap_or(0))
-            .collect()
-    };
-    numbers(found) >= numbers(needed)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions_compare_by_number() {
-        for (found, enough) in [
-            ("2.14.0", true),
-            ("2.15.0", true),
-            ("2.14.0-RC.2", true),
-            ("3.0.0", true),
-            ("2.9.22", false),
-            ("2.13.99", false),
-            ("garbage", false),
-        ] {
-            assert_eq!(
-                version_at_least(found, SERVER_VERSION_MIN),
-                enough,
-                "{found}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_url_without_a_host_is_a_fault() {
-        for (url, faults) in [
-            ("nats://127.0.0.1:4222", 0),
-            ("nats://a:1, nats://b", 0),
-            ("nats://", 1),
-            ("nats://a:port", 1),
-            ("", 1),
-        ] {
-            let config = Config {
-                url: url.to_owned(),
-                ..Config::default()
-            };
-            assert_eq!(
-                config.validate().len(),
-                faults,
-                "{url}: {:?}",
-                config.validate()
-            );
-        }
-    }
 
     #[test]
     fn reconnects_quickly_and_then_once_a_second() {

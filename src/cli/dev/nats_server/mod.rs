@@ -1,7 +1,6 @@
 //! A real nats-server beside us, for `jetway dev` and for the tests: find or download it, start it, keep it running.
 //!
-//! It listens on 127.0.0.1 only and has no accounts; production servers are run by their operators. Invariant: the
-//! server does not outlive this process, however this process ends.
+//! It listens on 127.0.0.1 only and has no accounts. Invariant: it does not outlive this process, however that ends.
 
 mod binary;
 mod process;
@@ -11,9 +10,11 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-pub use binary::{VERSION_MIN, Version, default_cache_dir, locate};
+pub use binary::{default_cache_dir, locate};
 pub use process::{NatsServer, Options};
 pub use supervisor::Supervisor;
+
+use crate::jetstream::VERSION_MIN;
 
 /// Why there is no running nats-server.
 #[derive(Debug, thiserror::Error)]
