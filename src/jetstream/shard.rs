@@ -274,6 +274,7 @@ impl Shard {
     /// already are.
     fn finish_stored(&mut self, stored: usize, finished: &mut usize) -> Vec<(Subject, Message)> {
         let mut copies = Vec::new();
+        let mut freed_bytes = 0;
         while *finished < stored {
             let Some(outgoing) = self.unfinished.pop_front() else {
                 break;
@@ -284,11 +285,13 @@ impl Shard {
                 .stored_bytes
                 .inc_by(outgoing.message.payload.len() as u64);
             outgoing.finish(None);
-            self.pool.add_permits(outgoing.bytes as usize);
+            freed_bytes += outgoing.bytes as usize;
             if let Some(live) = outgoing.live {
                 copies.push((live, outgoing.message));
             }
         }
+        // At once: giving back takes the pool's lock.
+        self.pool.add_permits(freed_bytes);
         copies
     }
 
