@@ -315,10 +315,11 @@ impl Driver {
             (Ok(()), _) => {}
             (Err(error), Packet::Publish(publish)) => {
                 self.session.handle_undeliverable(publish.packet_id);
-                self.undeliverable(match error.reason {
+                let outcome = match error.reason {
                     ReasonCode::PacketTooLarge => Outcome::TooLarge, // [MQTT-3.1.2-24]
                     _ => Outcome::Unmapped,
-                });
+                };
+                self.undeliverable(outcome, None);
             }
             (Err(error), _) => {
                 tracing::error!(connection_id = %self.sender.connection_id, %error, "packet cannot be encoded");
@@ -369,7 +370,7 @@ impl Driver {
         let mut properties = downlink.properties;
         if let Some(expires) = downlink.expires {
             let Some(seconds) = expires.left(now) else {
-                self.undeliverable(Outcome::Expired);
+                self.undeliverable(Outcome::Expired, downlink.id.as_deref());
                 return;
             };
             properties.message_expiry_interval = Some(seconds); // [MQTT-3.3.2-6]
@@ -388,13 +389,15 @@ impl Driver {
             .handle_downlink(publish, downlink.stream_sequence)
         {
             Delivered::Sent => {}
-            Delivered::NotSubscribed => self.undeliverable(Outcome::NotSubscribed),
+            Delivered::NotSubscribed => {
+                self.undeliverable(Outcome::NotSubscribed, downlink.id.as_deref());
+            }
         }
     }
 
-    fn undeliverable(&self, outcome: Outcome) {
+    fn undeliverable(&self, outcome: Outcome, id: Option<&str>) {
         self.shared.downlinks.count(outcome);
-        tracing::warn!(device = %self.sender.device.id, ?outcome, "downlink not delivered");
+        tracing::warn!(device = %self.sender.device.id, id, ?outcome, "downlink not delivered");
     }
 
     fn handle_timeout(&mut self) {

@@ -80,9 +80,9 @@ impl Live {
         };
         match mailbox.deliver(downlink) {
             Ok(()) => self.metrics.count(Outcome::Handed),
-            Err(_) => {
+            Err(downlink) => {
                 self.metrics.count(Outcome::MailboxFull);
-                tracing::warn!(device = %mailbox.connection.device, "downlink dropped: the device does not take what waits for it");
+                tracing::warn!(device = %mailbox.connection.device, id = downlink.id, "downlink dropped: the device does not take what waits for it");
             }
         }
     }
