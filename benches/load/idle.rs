@@ -1,4 +1,4 @@
-//! Memory of the gateway per idle connection, at several numbers of connections.
+//! Memory of the gateway per idle connection, at several numbers of connections, and what is left when all have gone.
 
 use std::time::Duration;
 
@@ -34,21 +34,26 @@ struct Memory {
     resident: f64,
 }
 
+impl Memory {
+    fn print(&self, when: &str) {
+        const MEBIBYTE: f64 = 1024.0 * 1024.0;
+        let (heap, resident) = (self.heap / MEBIBYTE, self.resident / MEBIBYTE);
+        println!("{when}: heap {heap:.1} MiB, RSS {resident:.1} MiB");
+    }
+}
+
 pub(crate) async fn run(arguments: Arguments) -> Result<()> {
     let servers = Servers::start(arguments.connections + CONNECTS).await?;
     // What the first logins bring to life (buffers, pools, tables) is not a connection's.
     let mut clients = connect(&servers, 0, CONNECTS).await?;
-    let before = quiet(&servers, clients.len()).await?;
-    println!(
-        "before: heap {:.1} MiB, RSS {:.1} MiB\n\nconnections  heap bytes each  RSS bytes each",
-        before.heap / 1048576.0,
-        before.resident / 1048576.0
-    );
+    let before = quiet(&servers, clients.len(), clients.len()).await?;
+    before.print("before");
+    println!("\nconnections  heap bytes each  RSS bytes each");
     for step in 1..=STEPS {
         let goal = arguments.connections * step / STEPS;
         let missing = goal + CONNECTS - clients.len();
         clients.extend(connect(&servers, clients.len(), missing).await?);
-        let now = quiet(&servers, clients.len()).await?;
+        let now = quiet(&servers, clients.len(), clients.len()).await?;
         let each = |now: f64, before: f64| (now - before) / goal as f64;
         println!(
             "{goal:>11}  {:>15.0}  {:>14.0}",
@@ -56,6 +61,10 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
             each(now.resident, before.resident)
         );
     }
+    let events = clients.len() * 2;
+    drop(clients);
+    println!();
+    quiet(&servers, 0, events).await?.print("all gone");
     Ok(())
 }
 
@@ -68,8 +77,8 @@ async fn connect(servers: &Servers, from: usize, count: usize) -> Result<Vec<Cli
         .await
 }
 
-/// Waits until every connection is live, its status events are stored, and memory does not move any more.
-async fn quiet(servers: &Servers, connections: usize) -> Result<Memory> {
+/// Waits until so many connections are live, so many status events are stored, and memory does not move any more.
+async fn quiet(servers: &Servers, connections: usize, events: usize) -> Result<Memory> {
     let deadline = Instant::now() + QUIET_WITHIN;
     let mut looks: Vec<Memory> = Vec::new();
     while Instant::now() < deadline {
@@ -79,8 +88,8 @@ async fn quiet(servers: &Servers, connections: usize) -> Result<Memory> {
             resident: resident_bytes(servers.gateway.pid)?,
         };
         let settled = metrics.get("jetway_connections")? == connections as f64
-            && metrics.get("jetway_status_stream_stored_total")? == connections as f64
-            && metrics.get("jetway_application_stream_stored_total")? == connections as f64;
+            && metrics.get("jetway_status_stream_stored_total")? == events as f64
+            && metrics.get("jetway_application_stream_stored_total")? == events as f64;
         let still = |look: &Memory| {
             (look.heap - now.heap).abs() < QUIET_BYTES
                 && (look.resident - now.resident).abs() < QUIET_BYTES
