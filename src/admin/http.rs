@@ -38,17 +38,15 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Answers requests until `shutdown`.
+    /// Answers requests until `shutdown`; a client in the middle of its request does not hold that up.
     pub async fn run(self, listener: TcpListener, shutdown: CancellationToken) {
         let router = Router::new()
             .route("/livez", get(|| async { "ok\n" }))
             .route("/readyz", get(readyz))
             .route("/metrics", get(metrics))
             .with_state(Arc::new(self));
-        let served = axum::serve(listener, router)
-            .with_graceful_shutdown(shutdown.cancelled_owned())
-            .await;
-        if let Err(error) = served {
+        let serve = axum::serve(listener, router).into_future();
+        if let Some(Err(error)) = shutdown.run_until_cancelled(serve).await {
             tracing::error!(%error, "HTTP port failed");
         }
     }

@@ -164,6 +164,18 @@ async fn stuck_in_drain(environment: &[(&str, &str)]) -> (Site, Wire) {
 }
 
 #[tokio::test]
+async fn half_a_request_at_the_http_port_does_not_hold_up_a_drain() {
+    let mut site = Site::start(&[]).await;
+    let mut half = TcpStream::connect(site.gateway.ready.http).await.unwrap();
+    half.write_all(b"GET /readyz HT").await.unwrap();
+    // Answered after the gateway has read the other one's half.
+    assert_eq!(site.gateway.get("/readyz").await.0, 200);
+    site.gateway.terminate();
+    let status = site.gateway.wait().await;
+    assert_eq!(status.code(), Some(0), "{status}");
+}
+
+#[tokio::test]
 async fn a_second_signal_exits_with_1_at_once() {
     let (mut site, mut wire) = stuck_in_drain(&[]).await;
     eventually("the drain has begun", async || {
