@@ -118,7 +118,7 @@ impl Link {
         let link = Self {
             client,
             state,
-            url: config.url.clone(),
+            url: without_credentials(&config.url),
         };
         let found = link.client.server_info().version;
         if Version::parse(&found).is_none_or(|version| version < VERSION_MIN) {
@@ -130,7 +130,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Where it connects.
+    /// Where it connects, without user name and password.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
@@ -156,15 +156,28 @@ async fn first_connection(config: &Config, options: ConnectOptions) -> Result<Cl
         if tokio::time::Instant::now() + delay > deadline {
             return Err(connect_error(config, &error));
         }
-        tracing::warn!(url = config.url, %error, "NATS is not there yet");
+        tracing::warn!(url = without_credentials(&config.url), %error, "NATS is not there yet");
         tokio::time::sleep(delay).await;
         delay = (delay * 2).min(Duration::from_secs(2));
     }
 }
 
+/// Server URLs as they may be logged: what stands before an `@` is a user name and password, or a token.
+fn without_credentials(urls: &str) -> String {
+    let address = |url: &str| match url.rsplit_once('@') {
+        None => url.to_owned(),
+        Some((before, host)) => {
+            let scheme = before.find("://").and_then(|at| before.get(..at + 3));
+            scheme.unwrap_or_default().to_owned() + host
+        }
+    };
+    let addresses: Vec<String> = urls.split(',').map(|url| address(url.trim())).collect();
+    addresses.join(",")
+}
+
 fn connect_error(config: &Config, error: &dyn std::fmt::Display) -> Error {
     Error::Connect {
-        url: config.url.clone(),
+        url: without_credentials(&config.url),
         reason: error.to_string(),
     }
 }
@@ -213,5 +226,19 @@ mod tests {
     fn reconnects_quickly_and_then_once_a_second() {
         assert_eq!(reconnect_delay(0), Duration::from_millis(20));
         assert_eq!(reconnect_delay(1_000), Duration::from_secs(1));
+    }
+
+    #[test]
+    fn no_credentials_are_logged() {
+        for (url, logged) in [
+            ("nats://a:4222", "nats://a:4222"),
+            (
+                "nats://me:p@ss@a:4222, tls://token@b",
+                "nats://a:4222,tls://b",
+            ),
+            ("me:secret@a", "a"),
+        ] {
+            assert_eq!(without_credentials(url), logged);
+        }
     }
 }
