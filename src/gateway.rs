@@ -138,6 +138,11 @@ impl Gateway {
         let on_error = services_stop.clone().drop_guard();
         let mut metrics = telemetry::registry();
         provision::register(&durabilities, &mut metrics);
+        metrics.register(
+            "nats_dropped",
+            "Messages dropped because a NATS subscription was not read in time",
+            link.dropped.clone(),
+        );
         let parts = Parts {
             config,
             mapping,

@@ -24,19 +24,30 @@ pub enum Command {
     Drain,
 }
 
+/// What a mailbox has room for; one message always fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// Messages.
+    pub messages: usize,
+    /// Bytes of all messages.
+    pub bytes: usize,
+}
+
 /// The way into one connection: commands, and messages of type `M` for its device.
 #[derive(Debug)]
 pub struct Mailbox<M> {
     /// Whose it is.
     pub connection: Connection,
-    limit: usize,
+    limit: Limit,
     queue: Mutex<Queue<M>>,
     waker: AtomicWaker,
 }
 
 #[derive(Debug)]
 struct Queue<M> {
-    messages: VecDeque<M>,
+    /// Each with what it counts, in bytes.
+    messages: VecDeque<(M, usize)>,
+    bytes: usize,
     command: Option<Command>,
 }
 
@@ -50,30 +61,34 @@ pub enum Mail<M> {
 }
 
 impl<M> Mailbox<M> {
-    /// The mailbox of a connection, for at most `limit` waiting messages.
+    /// The mailbox of a connection, with room for so much.
     #[must_use]
-    pub fn new(connection: Connection, limit: usize) -> Self {
+    pub fn new(connection: Connection, limit: Limit) -> Self {
         Self {
             connection,
             limit,
             queue: Mutex::new(Queue {
                 messages: VecDeque::new(),
+                bytes: 0,
                 command: None,
             }),
             waker: AtomicWaker::new(),
         }
     }
 
-    /// Leaves a message for the device.
+    /// Leaves a message of so many bytes for the device.
     ///
     /// # Errors
     /// Gives the message back when the mailbox is full.
-    pub fn deliver(&self, message: M) -> Result<(), M> {
+    pub fn deliver(&self, message: M, bytes: usize) -> Result<(), M> {
         let mut queue = self.lock();
-        if queue.messages.len() >= self.limit {
+        let full = queue.messages.len() >= self.limit.messages
+            || (!queue.messages.is_empty() && queue.bytes + bytes > self.limit.bytes);
+        if full {
             return Err(message);
         }
-        queue.messages.push_back(message);
+        queue.bytes += bytes;
+        queue.messages.push_back((message, bytes));
         drop(queue);
         self.waker.wake();
         Ok(())
@@ -94,7 +109,10 @@ impl<M> Mailbox<M> {
         }
         let message = has_room.then(|| queue.messages.pop_front()).flatten();
         match message {
-            Some(message) => Poll::Ready(Mail::Message(message)),
+            Some((message, bytes)) => {
+                queue.bytes -= bytes;
+                Poll::Ready(Mail::Message(message))
+            }
             None => {
                 if queue.messages.is_empty() {
                     queue.messages = VecDeque::new(); // An idle device keeps no buffer.
@@ -102,6 +120,18 @@ impl<M> Mailbox<M> {
                 Poll::Pending
             }
         }
+    }
+
+    /// How many messages wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.lock().messages.len()
+    }
+
+    /// Whether no message waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue<M>> {
@@ -184,3 +214,7 @@ impl<M> Registry<M> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+#[path = "registry_tests.rs"]
+mod tests;

@@ -16,6 +16,10 @@ pub struct Config {
     pub read_ahead_bytes_max: usize,
     /// Downlinks that wait for a device that does not take them.
     pub downlink_queue_max: usize,
+    /// Bytes of these downlinks.
+    pub downlink_queue_bytes_max: usize,
+    /// Largest CONNECT in bytes: who has not logged in is not given more memory than that.
+    pub connect_bytes_max: u32,
 }
 
 impl Default for Config {
@@ -26,6 +30,8 @@ impl Default for Config {
             outbound_bytes_max: 256 * 1024,
             read_ahead_bytes_max: 64 * 1024,
             downlink_queue_max: 256,
+            downlink_queue_bytes_max: 2 * 1024 * 1024,
+            connect_bytes_max: 64 * 1024,
         }
     }
 }
@@ -40,6 +46,11 @@ impl Config {
             ("outbound_bytes_max", self.outbound_bytes_max as u64),
             ("read_ahead_bytes_max", self.read_ahead_bytes_max as u64),
             ("downlink_queue_max", self.downlink_queue_max as u64),
+            (
+                "downlink_queue_bytes_max",
+                self.downlink_queue_bytes_max as u64,
+            ),
+            ("connect_bytes_max", self.connect_bytes_max.into()),
         ]
         .into_iter()
         .filter(|(_, value)| *value == 0)

@@ -432,6 +432,7 @@ impl Driver {
         let Self {
             shared,
             mut sender,
+            session,
             mailbox,
             will,
             mut wire,
@@ -447,6 +448,12 @@ impl Driver {
                     .disconnected(slot, &mailbox.connection, reason);
             });
         };
+        let unacknowledged = mailbox.len() + session.unacknowledged_downlinks();
+        if unacknowledged > 0 {
+            shared
+                .downlinks
+                .count_all(Outcome::Unacknowledged, unacknowledged);
+        }
         let goodbye = timeout(Duration::from_secs(1), wire.finish());
         let ((), _) = tokio::join!(biased; leave, goodbye);
         if let Some(will) = will.filter(|_| reason.publishes_will()) {

@@ -18,7 +18,7 @@ use crate::auth::acl::Action;
 use crate::device::{Connection, Device};
 use crate::mapping::Mapping;
 use crate::mqtt::{Connect, Packet, Publish, ReasonCode, Version, Will};
-use crate::registry::Mailbox;
+use crate::registry::{Limit, Mailbox};
 use crate::session::Session;
 use crate::session::connect::{Agreement, agree, refusal};
 use crate::status::Slot;
@@ -54,7 +54,7 @@ pub(super) async fn handshake(
     peer: SocketAddr,
     number: u64,
 ) -> Option<Box<Driver>> {
-    let mut wire = Wire::new(socket, shared.session.packet_bytes_max);
+    let mut wire = Wire::new(socket, shared.config.connect_bytes_max);
     let limit = Duration::from_millis(shared.config.handshake_timeout_ms);
     let admitted = match timeout(limit, admit(shared, &mut wire)).await {
         Ok(admitted) => admitted,
@@ -195,8 +195,16 @@ impl Admitted {
                 shared.status.taken_over(disconnected, previous);
             }
             shared.status.connected(connected, &connection);
-            Mailbox::new(connection, shared.config.downlink_queue_max)
+            Mailbox::new(
+                connection,
+                Limit {
+                    messages: shared.config.downlink_queue_max,
+                    bytes: shared.config.downlink_queue_bytes_max,
+                },
+            )
         });
+        wire.codec
+            .set_packet_bytes_max(shared.session.packet_bytes_max);
         wire.codec
             .set_peer_packet_bytes_max(self.agreement.downlink_packet_bytes_max);
         let session = Session::new(self.agreement, &shared.session, Instant::now());

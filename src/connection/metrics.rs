@@ -1,6 +1,6 @@
 //! What is counted of connections; every label has a fixed set of values (G38).
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use crate::session::CloseReason;
 
 /// Why a socket did not become a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Rejected {
     Timeout,
     SocketClosed,
@@ -19,13 +19,21 @@ pub enum Rejected {
     Unavailable,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RejectedLabel {
-    reason: Rejected,
+impl Rejected {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::SocketClosed => "socket_closed",
+            Self::Malformed => "malformed",
+            Self::Unsupported => "unsupported",
+            Self::NotAuthorized => "not_authorized",
+            Self::Unavailable => "unavailable",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ClosedLabel {
+struct Label {
     reason: &'static str,
 }
 
@@ -44,20 +52,21 @@ pub struct Metrics {
     pub shed: Counter,
     /// Times a device was held back for want of room.
     pub held: Counter,
-    rejected: Family<RejectedLabel, Counter>,
-    closed: Family<ClosedLabel, Counter>,
+    rejected: Family<Label, Counter>,
+    closed: Family<Label, Counter>,
 }
 
 impl Metrics {
     /// Counts a socket that did not become a connection.
     pub fn reject(&self, reason: Rejected) {
-        self.rejected.get_or_create(&RejectedLabel { reason }).inc();
+        let reason = reason.as_str();
+        self.rejected.get_or_create(&Label { reason }).inc();
     }
 
     /// Counts the end of a connection.
     pub fn close(&self, reason: CloseReason) {
         let reason = reason.as_str();
-        self.closed.get_or_create(&ClosedLabel { reason }).inc();
+        self.closed.get_or_create(&Label { reason }).inc();
     }
 
     /// Publishes the figures.

@@ -69,6 +69,7 @@ impl Live {
             self.metrics.count(Outcome::Offline);
             return;
         };
+        let bytes = message.length;
         let message = plain(message);
         let downlink = match self.mapping.downlink(&message) {
             Ok(downlink) => downlink,
@@ -78,7 +79,7 @@ impl Live {
                 return;
             }
         };
-        match mailbox.deliver(downlink) {
+        match mailbox.deliver(downlink, bytes) {
             Ok(()) => self.metrics.count(Outcome::Handed),
             Err(downlink) => {
                 self.metrics.count(Outcome::MailboxFull);

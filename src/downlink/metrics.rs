@@ -1,27 +1,52 @@
 //! Downlinks counted by what became of them.
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 /// What became of a downlink; the label of `jetway_downlink_messages`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
-#[expect(missing_docs, reason = "the names are the label values")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
+    /// Given to the device's connection.
     Handed,
+    /// The device is not connected here.
     Offline,
+    /// The device does not take what waits for it.
     MailboxFull,
+    /// No PUBLISH can be made of it.
     Unmapped,
+    /// Written to the device.
     Sent,
+    /// No filter of the device matches its topic.
     NotSubscribed,
+    /// Larger than the device takes.
     TooLarge,
+    /// Its lifetime was over.
     Expired,
+    /// The connection ended before the device had it, or before the device said so.
+    Unacknowledged,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
+impl Outcome {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Handed => "handed",
+            Self::Offline => "offline",
+            Self::MailboxFull => "mailbox_full",
+            Self::Unmapped => "unmapped",
+            Self::Sent => "sent",
+            Self::NotSubscribed => "not_subscribed",
+            Self::TooLarge => "too_large",
+            Self::Expired => "expired",
+            Self::Unacknowledged => "unacknowledged",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Label {
-    outcome: Outcome,
+    outcome: &'static str,
 }
 
 /// Counts downlinks by outcome; cheap to clone.
@@ -40,6 +65,14 @@ impl Metrics {
 
     /// Counts one.
     pub fn count(&self, outcome: Outcome) {
-        self.0.get_or_create(&Label { outcome }).inc();
+        self.count_all(outcome, 1);
+    }
+
+    /// Counts several.
+    pub fn count_all(&self, outcome: Outcome, count: usize) {
+        let outcome = outcome.as_str();
+        self.0
+            .get_or_create(&Label { outcome })
+            .inc_by(count as u64);
     }
 }

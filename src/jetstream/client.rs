@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_nats::connection::State as ConnectionState;
 use async_nats::{Client, ConnectOptions, Event};
+use prometheus_client::metrics::counter::Counter;
 use serde::Deserialize;
 use tokio::sync::watch;
 
@@ -82,6 +83,8 @@ pub struct Link {
     pub client: Client,
     /// Its state.
     pub state: watch::Receiver<State>,
+    /// Messages that the client dropped because a subscription was not read in time.
+    pub dropped: Counter,
     url: String,
 }
 
@@ -91,6 +94,8 @@ impl Link {
     /// # Errors
     /// [`Error::Connect`] when no server answers in time, [`Error::ServerTooOld`].
     pub async fn connect(config: &Config) -> Result<Self, Error> {
+        let dropped = Counter::default();
+        let counter = dropped.clone();
         let (sender, state) = watch::channel(State {
             connected: true,
             epoch: 0,
@@ -105,7 +110,7 @@ impl Link {
             .reconnect_delay_callback(reconnect_delay)
             .subscription_capacity(64 * 1024)
             .event_callback(move |event| {
-                observe(&sender, &event);
+                observe(&sender, &counter, &event);
                 std::future::ready(())
             });
         if let Some(file) = &config.credentials {
@@ -118,6 +123,7 @@ impl Link {
         let link = Self {
             client,
             state,
+            dropped,
             url: without_credentials(&config.url),
         };
         let found = link.client.server_info().version;
@@ -188,7 +194,7 @@ fn reconnect_delay(attempts: usize) -> Duration {
     Duration::from_millis(20 * 2u64.pow(doublings)).min(Duration::from_secs(1))
 }
 
-fn observe(state: &watch::Sender<State>, event: &Event) {
+fn observe(state: &watch::Sender<State>, dropped: &Counter, event: &Event) {
     match event {
         Event::Connected => {
             state.send_modify(|state| {
@@ -207,10 +213,15 @@ fn observe(state: &watch::Sender<State>, event: &Event) {
             tracing::info!("NATS connection closed");
         }
         Event::SlowConsumer(subscription) => {
-            tracing::warn!(
-                subscription,
-                "NATS subscription overflowed, messages were dropped"
-            );
+            // It comes once for each message; what is logged gets rarer while it goes on.
+            let count = dropped.inc() + 1;
+            if count.is_power_of_two() {
+                tracing::warn!(
+                    subscription,
+                    count,
+                    "NATS subscription overflowed, messages were dropped"
+                );
+            }
         }
         Event::ServerError(error) => tracing::warn!(%error, "NATS server error"),
         Event::ClientError(error) => tracing::warn!(%error, "NATS client error"),

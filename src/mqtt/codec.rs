@@ -42,6 +42,11 @@ impl Codec {
         self.version
     }
 
+    /// Sets the size of the largest packet that is decoded, in bytes with fixed header.
+    pub fn set_packet_bytes_max(&mut self, packet_bytes_max: u32) {
+        self.packet_bytes_max = packet_bytes_max;
+    }
+
     /// Sets the size of the largest packet that the peer takes (its Maximum Packet Size), in bytes with fixed header.
     pub fn set_peer_packet_bytes_max(&mut self, packet_bytes_max: u32) {
         self.peer_packet_bytes_max = packet_bytes_max;

@@ -112,6 +112,10 @@ impl DownlinkWindow {
         self.inflight.len() < usize::from(self.limit)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.inflight.len()
+    }
+
     /// A QoS 0 message went out.
     pub(super) fn sent(&mut self, stream_sequence: u64) {
         self.delivered = self.delivered.max(stream_sequence);

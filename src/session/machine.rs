@@ -334,6 +334,12 @@ impl Session {
         }
     }
 
+    /// Downlinks that the device has been sent and has not acknowledged.
+    #[must_use]
+    pub fn unacknowledged_downlinks(&self) -> usize {
+        self.downlink.len()
+    }
+
     /// Every downlink up to this stream sequence is done with.
     #[must_use]
     pub fn cursor(&self) -> u64 {

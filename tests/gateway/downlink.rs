@@ -205,7 +205,7 @@ async fn a_lifetime_is_passed_on_and_an_expired_downlink_is_not_delivered() {
     let backend = site.backend().await;
     let now = jetway::telemetry::now_unix_ms();
     let (later, past) = ((now + 90_000).to_string(), (now - 1).to_string());
-    let expired_count = "jetway_downlink_messages_total{outcome=\"Expired\"}";
+    let expired_count = "jetway_downlink_messages_total{outcome=\"expired\"}";
     for protocol in BOTH {
         let who = site.device();
         let subject = who.subject("device.down.mqtt.thing");
@@ -237,7 +237,7 @@ async fn a_lifetime_is_passed_on_and_an_expired_downlink_is_not_delivered() {
 async fn what_a_device_did_not_subscribe_to_is_counted_and_what_comes_next_is_delivered() {
     let site = Site::shared().await;
     let backend = site.backend().await;
-    let count = "jetway_downlink_messages_total{outcome=\"NotSubscribed\"}";
+    let count = "jetway_downlink_messages_total{outcome=\"not_subscribed\"}";
     for protocol in BOTH {
         let who = site.device();
         let subject = who.subject("device.down.mqtt.thing");
@@ -255,7 +255,7 @@ async fn what_a_device_did_not_subscribe_to_is_counted_and_what_comes_next_is_de
 async fn what_cannot_be_mapped_is_counted_and_what_comes_next_is_delivered() {
     let site = Site::shared().await;
     let backend = site.backend().await;
-    let count = "jetway_downlink_messages_total{outcome=\"Unmapped\"}";
+    let count = "jetway_downlink_messages_total{outcome=\"unmapped\"}";
     for protocol in BOTH {
         let who = site.device();
         let subject = who.subject("device.down.mqtt.thing");

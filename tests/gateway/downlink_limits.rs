@@ -73,11 +73,46 @@ async fn a_device_gets_as_many_as_it_may_leave_unacknowledged_and_then_one_for_e
 }
 
 #[tokio::test]
+async fn downlinks_that_a_device_did_not_acknowledge_are_counted_when_it_leaves() {
+    let site = Site::start(&[]).await;
+    let backend = site.backend().await;
+    let count = "jetway_downlink_messages_total{outcome=\"unacknowledged\"}";
+    for (round, protocol) in BOTH.into_iter().enumerate() {
+        let who = site.device();
+        let mut connect = Connect::new(protocol, site.gateway.mqtt(), &who.credentials);
+        connect.manual_acks = true;
+        let mut device = listener(connect, &who).await;
+        // More than the window: the rest waits in the mailbox.
+        for number in 0..40 {
+            let subject = who.subject("device.down.mqtt.thing");
+            backend.publish(&subject, &[], number.to_string()).await;
+        }
+        let first = device.next().await;
+        device.ack(&first);
+        for _ in 1..=32 {
+            device.next().await;
+        }
+        let handed = "jetway_downlink_messages_total{outcome=\"handed\"}";
+        site.counted(
+            handed,
+            40.0 * f64::from(u32::try_from(round).unwrap()) + 39.0,
+        )
+        .await;
+        device.disconnect().await;
+        site.counted(
+            count,
+            39.0 * f64::from(u32::try_from(round).unwrap()) + 38.0,
+        )
+        .await;
+    }
+}
+
+#[tokio::test]
 async fn a_downlink_above_the_devices_packet_size_is_skipped_and_the_next_delivered() {
     // G39 [MQTT-3.1.2-24]. rumqttc ends the connection when it gets more than it asked for.
     let site = Site::shared().await;
     let backend = site.backend().await;
-    let count = "jetway_downlink_messages_total{outcome=\"TooLarge\"}";
+    let count = "jetway_downlink_messages_total{outcome=\"too_large\"}";
     let who = site.device();
     let mut connect = Connect::new(Protocol::V5, site.gateway.mqtt(), &who.credentials);
     let mut properties = ConnectProperties::new();

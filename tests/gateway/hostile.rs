@@ -2,7 +2,7 @@
 //! a test program of their own.
 
 use crate::site::{BOTH, Site};
-use crate::support::{Protocol, Wire, packet};
+use crate::support::{Device, Protocol, Wire, packet};
 
 /// All that a device says from login to goodbye, and what it must hear.
 fn conversation(protocol: Protocol, site: &Site, count: u16) -> (Vec<u8>, Vec<u8>, usize) {
@@ -105,7 +105,7 @@ async fn a_handshake_that_does_not_end_in_time_is_closed_and_counted() {
     // G15
     let environment = [("JETWAY_CONNECTION_HANDSHAKE_TIMEOUT_MS", "300")];
     let site = Site::start(&environment).await;
-    let count = "jetway_connects_rejected_total{reason=\"Timeout\"}";
+    let count = "jetway_connects_rejected_total{reason=\"timeout\"}";
     for protocol in BOTH {
         let who = site.device();
         let connect = packet::connect(protocol, &who.credentials, 60);
@@ -141,5 +141,32 @@ async fn a_packet_behind_the_disconnect_is_not_handled() {
         let stored = who.stored(&backend).await;
         let stored: Vec<&str> = stored.iter().map(|message| message.text()).collect();
         assert_eq!(stored, ["before", "later"], "{protocol:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_connect_beyond_its_limit_is_closed_before_it_is_read_whole() {
+    // G14, G15: who has not logged in is given little memory.
+    let site = Site::shared().await;
+    for protocol in BOTH {
+        let who = site.device();
+        let mut wire = Wire::connect(site.gateway.mqtt()).await;
+        // A fixed header that announces 64 KiB; the bytes never come.
+        wire.send(&[0x10, 0x80, 0x80, 0x04]).await;
+        wire.closed().await;
+        let mut large = who.credentials.clone();
+        large.username.push_str(&"x".repeat(40_000));
+        large.password.push_str(&"x".repeat(40_000));
+        let mut wire = Wire::connect(site.gateway.mqtt()).await;
+        wire.send(&packet::connect(protocol, &large, 60)).await;
+        wire.closed().await;
+        // Its PUBLISH may be larger than that.
+        let mut device = Device::connect(protocol, site.gateway.mqtt(), &who.credentials).await;
+        assert_eq!(
+            device
+                .publish_acked(&who.reports(), vec![b'x'; 200_000])
+                .await,
+            0
+        );
     }
 }

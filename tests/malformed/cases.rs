@@ -138,12 +138,12 @@ async fn check_not_delivered(cases: &[Case], neighbour: &Neighbour) {
 /// No malformed CONNECT came as far as the login, so none was refused for want of credentials.
 async fn check_refusals(gateway: &Gateway, cases: &[Case]) {
     let mut refused = 0.0;
-    for reason in ["Malformed", "Unsupported", "SocketClosed"] {
+    for reason in ["malformed", "unsupported", "socket_closed"] {
         let series = format!("jetway_connects_rejected_total{{reason=\"{reason}\"}}");
         refused += gateway.metric(&series).await;
     }
     let unconnected = cases.iter().filter(|case| !case.is_connected());
     assert_eq!(refused, unconnected.count() as f64);
-    let denied = "jetway_connects_rejected_total{reason=\"NotAuthorized\"}";
+    let denied = "jetway_connects_rejected_total{reason=\"not_authorized\"}";
     assert_eq!(gateway.metric(denied).await, 0.0);
 }

@@ -104,7 +104,7 @@ async fn thousands_of_half_open_handshakes_delay_no_login() {
         "a half-open peer got an answer"
     );
     drop(peers);
-    let timed_out = "jetway_connects_rejected_total{reason=\"Timeout\"}";
+    let timed_out = "jetway_connects_rejected_total{reason=\"timeout\"}";
     assert_eq!(gateway.metric(timed_out).await, HALF_OPEN as f64);
     eventually("all descriptors are back", async || {
         match descriptors(&gateway) {

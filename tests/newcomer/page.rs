@@ -135,7 +135,7 @@ async fn the_page_works_word_for_word() {
         // It does not say when it has subscribed.
         assert!(succeed(&page.send).await.contains("stored as"));
         let (_, metrics) = http_get(page.http, "/metrics").await;
-        match metrics.contains("jetway_downlink_messages_total{outcome=\"Sent\"}") {
+        match metrics.contains("jetway_downlink_messages_total{outcome=\"sent\"}") {
             true => Ok(()),
             false => Err("none is sent".to_owned()),
         }
