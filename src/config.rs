@@ -28,8 +28,10 @@ const NOT_CONFIGURATION: [&str; 2] = ["JETWAY_NATS_SERVER", "JETWAY_CONFIG"];
 pub struct Config {
     /// Which topic rules and login apply.
     pub profile: Profile,
-    /// MQTT listener.
-    pub mqtt: net::listener::Config,
+    /// The plain MQTT listener, and the limits of all listeners.
+    pub mqtt: net::Config,
+    /// Further listeners: TLS, WebSocket, PROXY protocol, Unix sockets.
+    pub listener: Vec<net::ListenerConfig>,
     /// Sockets of devices.
     pub connection: connection::Config,
     /// Sessions of devices.
@@ -110,7 +112,7 @@ pub struct Rules {
 #[serde(deny_unknown_fields, default)]
 pub struct Http {
     /// Address and port; port 0 takes any free one.
-    #[serde(deserialize_with = "net::listener::address")]
+    #[serde(deserialize_with = "net::address")]
     pub listen: SocketAddr,
 }
 
@@ -181,6 +183,12 @@ impl Config {
         }
     }
 
+    /// All listeners, the plain one first.
+    pub fn listeners(&self) -> impl Iterator<Item = net::ListenerConfig> {
+        let plain = self.mqtt.listen.map(net::ListenerConfig::plain);
+        plain.into_iter().chain(self.listener.iter().cloned())
+    }
+
     /// The faults of single values and of values that do not fit each other.
     fn validate(&self) -> Vec<String> {
         let sections = [
@@ -201,6 +209,16 @@ impl Config {
                     .map(move |fault| format!("[{section}] {fault}"))
             })
             .collect();
+        for (number, listener) in (1..).zip(&self.listener) {
+            let name = listener.name();
+            let found = listener.validate().into_iter();
+            faults.extend(found.map(|fault| format!("[[listener]] {number} ({name}) {fault}")));
+        }
+        if self.listeners().next().is_none() {
+            faults.push(
+                "[mqtt] listen: expected an address, or at least one [[listener]]".to_owned(),
+            );
+        }
         let device_bytes = self.session.uplink_inflight_bytes_max;
         if self.publisher.inflight_bytes_max < device_bytes {
             faults.push(format!(

@@ -49,7 +49,7 @@ fn the_environment_overrides_the_file() {
     assert_eq!(config.nats.url, "nats://b:4222");
     assert_eq!(config.nats.request_timeout_ms, 7);
     assert_eq!(config.session.keep_alive_max_s, 90);
-    assert_eq!(config.mqtt.listen, "127.0.0.1:0".parse().unwrap());
+    assert_eq!(config.mqtt.listen, Some("127.0.0.1:0".parse().unwrap()));
 }
 
 #[test]

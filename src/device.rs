@@ -121,8 +121,8 @@ pub struct Connection {
     pub epoch: u64,
     /// The protocol version, `3.1.1` or `5.0`.
     pub version: &'static str,
-    /// Where it came from.
-    pub peer: SocketAddr,
+    /// Where it came from; none through a Unix socket.
+    pub peer: Option<SocketAddr>,
     /// When it was accepted, Unix milliseconds.
     pub connected_at_ms: u64,
 }

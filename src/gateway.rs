@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry as MetricRegistry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,8 @@ use crate::downlink::{self, Live};
 use crate::jetstream::provision::{self, Stream};
 use crate::jetstream::{Link, Publisher, publisher};
 use crate::mapping::{Downlink, Mapping};
-use crate::net::Listener;
+use crate::net;
+use crate::net::{Accepted, Address, Bound, Connections, Listener, Renewal, listener};
 use crate::registry::{Command, Registry};
 use crate::status::Status;
 use crate::tasks::{OnExit, Tasks};
@@ -32,8 +34,10 @@ const STATUS_SHARDS: usize = 1;
 
 /// A running gateway.
 pub struct Gateway {
-    /// Where devices connect.
-    pub mqtt: SocketAddr,
+    /// Where devices connect over plain TCP, unless that is switched off.
+    pub mqtt: Option<SocketAddr>,
+    /// The further listeners, in the order of the configuration.
+    pub listeners: Vec<Bound>,
     /// Where the operator asks.
     pub http: SocketAddr,
     deadline: Duration,
@@ -42,8 +46,9 @@ pub struct Gateway {
     /// Ends the services behind the connections, last.
     services_stop: CancellationToken,
     services: Tasks,
-    connections: Tasks,
-    listeners: Tasks,
+    /// Of each listener.
+    connections: Arc<[Tasks]>,
+    accepting: Tasks,
     registry: Arc<Registry<Downlink>>,
     publishers: Vec<Publisher>,
     link: Link,
@@ -96,6 +101,16 @@ fn check_retry_budget(config: &Config, mapping: &Mapping) -> Result<(), Faults> 
     }
 }
 
+/// All listeners of a configuration, the plain one first.
+fn bind(config: &Config) -> Result<Vec<Listener>> {
+    let connections_max = listener::connections_max(&config.mqtt);
+    let bind = |listener: net::ListenerConfig| {
+        Listener::bind(&listener, config.mqtt.backlog, connections_max)
+            .with_context(|| format!("cannot listen for MQTT on {}", listener.name()))
+    };
+    config.listeners().map(bind).collect()
+}
+
 /// The streams as the server is asked for them.
 #[must_use]
 pub fn streams(mapping: &Mapping) -> Vec<Stream> {
@@ -128,8 +143,7 @@ impl Gateway {
             config.nats.allow_async_persist,
         )
         .await?;
-        let listener = Listener::bind(&config.mqtt)
-            .with_context(|| format!("cannot listen for MQTT on {}", config.mqtt.listen))?;
+        let listeners = bind(config)?;
         let http = TcpListener::bind(config.http.listen)
             .await
             .with_context(|| format!("cannot listen for HTTP on {}", config.http.listen))?;
@@ -151,7 +165,7 @@ impl Gateway {
             services_stop,
             metrics,
         };
-        let gateway = parts.start(devices, streams, listener, http, stop).await?;
+        let gateway = parts.start(devices, streams, listeners, http, stop).await?;
         on_error.disarm();
         Ok(gateway)
     }
@@ -172,10 +186,13 @@ impl Gateway {
     /// GUARANTEES, Drain: not ready; stop accepting and reading; wait for what is in flight; say goodbye; flush.
     async fn drain(self) {
         self.draining.store(true, Ordering::Relaxed);
-        tracing::info!(connections = self.connections.len(), "draining");
-        self.listeners.wait().await;
+        let connections: usize = self.connections.iter().map(Tasks::len).sum();
+        tracing::info!(connections, "draining");
+        self.accepting.wait().await;
         self.registry.broadcast(Command::Drain);
-        self.connections.wait().await;
+        for connections in &*self.connections {
+            connections.wait().await;
+        }
         for publisher in &self.publishers {
             publisher.drained().await;
         }
@@ -203,7 +220,7 @@ impl Parts<'_> {
         mut self,
         devices: Devices,
         streams: Vec<Stream>,
-        listener: Listener,
+        listeners: Vec<Listener>,
         http: TcpListener,
         stop: CancellationToken,
     ) -> Result<Gateway> {
@@ -230,19 +247,14 @@ impl Parts<'_> {
             downlinks,
         );
         let draining = Arc::new(AtomicBool::new(false));
-        let addresses = (listener.local_addr()?, http.local_addr()?);
-        self.metrics.register(
-            "connections_refused",
-            "Sockets closed because of the connection limit",
-            listener.refused.clone(),
-        );
-        let connections = self.services.group();
-        let listeners = self.services.group();
-        listeners.spawn(
-            "listener",
-            OnExit::Shutdown,
-            accept(listener, shared, connections.clone(), stop.clone()),
-        );
+        let http_address = http.local_addr()?;
+        let mut bound: Vec<Bound> = listeners.iter().map(Listener::bound).cloned().collect();
+        let mqtt = match self.config.mqtt.listen.map(|_| bound.remove(0).address) {
+            Some(Address::Listen(address)) => Some(address),
+            Some(Address::Unix(_)) | None => None,
+        };
+        self.start_renewal(&listeners)?;
+        let (accepting, connections) = self.start_listeners(listeners, &shared, &stop);
         let admin = Admin {
             link: self.link.clone(),
             streams,
@@ -255,21 +267,77 @@ impl Parts<'_> {
             OnExit::Shutdown,
             admin.run(http, self.services_stop.clone()),
         );
-        tracing::info!(mqtt = %addresses.0, http = %addresses.1, nats = self.link.url(), "gateway ready");
+        let listening: Vec<String> = mqtt
+            .iter()
+            .map(ToString::to_string)
+            .chain(bound.iter().map(|bound| bound.address.to_string()))
+            .collect();
+        tracing::info!(mqtt = ?listening, http = %http_address, nats = self.link.url(), "gateway ready");
         Ok(Gateway {
-            mqtt: addresses.0,
-            http: addresses.1,
+            mqtt,
+            listeners: bound,
+            http: http_address,
             deadline: Duration::from_millis(self.config.drain.deadline_ms),
             stop,
             services_stop: self.services_stop,
             services: self.services,
             connections,
-            listeners,
+            accepting,
             registry,
             publishers: vec![uplink, status, application],
             link: self.link,
             draining,
         })
+    }
+
+    /// Where there are certificates; otherwise SIGHUP keeps its usual meaning.
+    fn start_renewal(&mut self, listeners: &[Listener]) -> Result<()> {
+        let certificates: Vec<_> = listeners
+            .iter()
+            .filter_map(Listener::tls)
+            .cloned()
+            .collect();
+        if !certificates.is_empty() {
+            let every = Duration::from_millis(self.config.mqtt.certificate_check_interval_ms);
+            let renewal = Renewal::new(certificates, every).context("SIGHUP")?;
+            renewal.register(&mut self.metrics);
+            let run = renewal.run(self.services_stop.clone());
+            self.services.spawn("renewal", OnExit::Shutdown, run);
+        }
+        Ok(())
+    }
+
+    /// The accept loops, and the connections of each.
+    fn start_listeners(
+        &mut self,
+        listeners: Vec<Listener>,
+        shared: &Arc<Shared>,
+        stop: &CancellationToken,
+    ) -> (Tasks, Arc<[Tasks]>) {
+        let refused = Counter::default();
+        self.metrics.register(
+            "connections_refused",
+            "Sockets closed because of a connection limit",
+            refused.clone(),
+        );
+        let accepting = self.services.group();
+        let all: Arc<[Tasks]> = listeners.iter().map(|_| self.services.group()).collect();
+        for (listener, own) in listeners.into_iter().zip(&*all) {
+            let (tasks, all) = (own.clone(), Arc::clone(&all));
+            let count = move || Connections {
+                own: tasks.len(),
+                all: all.iter().map(Tasks::len).sum(),
+            };
+            let (own, shared, handshakes_stop) = (own.clone(), Arc::clone(shared), stop.clone());
+            let serve = move |accepted: Accepted| {
+                let serve =
+                    connection::serve(Arc::clone(&shared), accepted, handshakes_stop.clone());
+                own.spawn("connection", OnExit::Log, serve);
+            };
+            let run = listener.run(stop.clone(), refused.clone(), count, serve);
+            accepting.spawn("listener", OnExit::Shutdown, run);
+        }
+        (accepting, all)
     }
 
     /// The one stream of all uplinks: a connection's messages are finished in order, so they go one way.
@@ -365,26 +433,4 @@ impl Parts<'_> {
         }
         effective
     }
-}
-
-/// Serves every accepted socket in a task of its own.
-async fn accept(
-    listener: Listener,
-    shared: Arc<Shared>,
-    connections: Tasks,
-    stop: CancellationToken,
-) {
-    let count = connections.clone();
-    let handshakes_stop = stop.clone();
-    listener
-        .run(
-            stop,
-            move || count.len(),
-            move |socket, peer| {
-                let serve =
-                    connection::serve(Arc::clone(&shared), socket, peer, handshakes_stop.clone());
-                connections.spawn("connection", OnExit::Log, serve);
-            },
-        )
-        .await;
 }

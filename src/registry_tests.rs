@@ -12,7 +12,7 @@ fn connection(number: u64) -> Connection {
         connection_id: format!("run.{number}").into(),
         epoch: number,
         version: "5.0",
-        peer: "127.0.0.1:1".parse().unwrap(),
+        peer: Some("127.0.0.1:1".parse().unwrap()),
         connected_at_ms: 0,
     }
 }

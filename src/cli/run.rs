@@ -1,5 +1,6 @@
 //! `jetway run`: the gateway against servers that already run.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -9,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
 use crate::gateway::Gateway;
+use crate::net::Bound;
 use crate::tasks::{OnExit, Tasks};
 use crate::telemetry;
 
@@ -26,7 +28,10 @@ pub(super) struct Args {
 /// The line that says where everything is.
 #[derive(Debug, Serialize)]
 pub(super) struct Ready<'a> {
-    pub(super) mqtt: String,
+    /// The plain TCP listener; none if it is switched off.
+    pub(super) mqtt: Option<SocketAddr>,
+    /// The further ones, in the order of the configuration.
+    pub(super) listeners: &'a [Bound],
     pub(super) nats: &'a str,
     pub(super) http: String,
     pub(super) pid: u32,
@@ -44,7 +49,8 @@ pub(super) async fn run(args: Args) -> Result<bool> {
     let gateway = Gateway::start(&config, stop).await?;
     if args.json {
         let ready = Ready {
-            mqtt: gateway.mqtt.to_string(),
+            mqtt: gateway.mqtt,
+            listeners: &gateway.listeners,
             nats: &config.nats.url,
             http: gateway.http.to_string(),
             pid: std::process::id(),

@@ -126,10 +126,10 @@ impl Driver {
         {
             return Poll::Ready(Event::Admitted(permit));
         }
-        if self.wire.outbound_bytes() > 0
+        if self.wire.wants_write()
             && let Poll::Ready(wrote) = self.wire.poll_write(context)
         {
-            return Poll::Ready(wrote.map_or(Event::SocketClosed, |_| Event::Wrote));
+            return Poll::Ready(wrote.map_or(Event::SocketClosed, |()| Event::Wrote));
         }
         if self.may_read()
             && let Poll::Ready(read) = self.wire.poll_read(context)
@@ -205,7 +205,7 @@ impl Driver {
             self.session.close(CloseReason::ServerShuttingDown);
         }
         self.drain_outputs(None);
-        if self.wire.outbound_bytes() > 0 {
+        if self.wire.wants_write() {
             self.write_stalled_since.get_or_insert_with(Instant::now);
         }
     }

@@ -1,4 +1,4 @@
-//! From an accepted socket to a live session: CONNECT, agreement, login, ownership, CONNACK.
+//! From an accepted socket to a live session: what its listener wants, CONNECT, agreement, login, ownership, CONNACK.
 //!
 //! A peer that does not finish in time costs a socket and a few hundred bytes for that long (G15).
 
@@ -6,8 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 use super::Shared;
 use super::driver::Driver;
@@ -18,6 +17,8 @@ use crate::auth::acl::Action;
 use crate::device::{Connection, Device};
 use crate::mapping::Mapping;
 use crate::mqtt::{Connect, Packet, Publish, ReasonCode, Version, Will};
+use crate::net;
+use crate::net::Accepted;
 use crate::registry::{Limit, Mailbox};
 use crate::session::Session;
 use crate::session::connect::{Agreement, agree, refusal};
@@ -50,13 +51,31 @@ impl Refused {
 /// Lets a peer in, or answers and closes; the driver's first output is the CONNACK.
 pub(super) async fn handshake(
     shared: &Arc<Shared>,
-    socket: TcpStream,
-    peer: SocketAddr,
+    accepted: Accepted,
     number: u64,
 ) -> Option<Box<Driver>> {
-    let mut wire = Wire::new(socket, shared.config.connect_bytes_max);
     let limit = Duration::from_millis(shared.config.handshake_timeout_ms);
-    let admitted = match timeout(limit, admit(shared, &mut wire)).await {
+    let deadline = tokio::time::Instant::now() + limit;
+    let opened = timeout_at(deadline, accepted.open()).await;
+    let (socket, peer) = match opened {
+        Ok(Ok(opened)) => opened,
+        Ok(Err(error)) => {
+            let rejected = rejected_by(&error);
+            shared.metrics.reject(rejected);
+            tracing::debug!(
+                ?rejected,
+                error = &error as &dyn std::error::Error,
+                "socket rejected"
+            );
+            return None;
+        }
+        Err(_) => {
+            shared.metrics.reject(Rejected::Timeout);
+            return None;
+        }
+    };
+    let mut wire = Wire::new(socket, shared.config.connect_bytes_max);
+    let admitted = match timeout_at(deadline, admit(shared, &mut wire)).await {
         Ok(admitted) => admitted,
         Err(_) => Err(on_timeout(&wire)),
     };
@@ -74,9 +93,18 @@ pub(super) async fn handshake(
                     wire.linger().await;
                 }
             }
-            tracing::debug!(%peer, rejected = ?refused.rejected, answer = ?refused.answer, "connect rejected");
+            tracing::debug!(?peer, rejected = ?refused.rejected, answer = ?refused.answer, "connect rejected");
             None
         }
+    }
+}
+
+fn rejected_by(error: &net::Error) -> Rejected {
+    match error {
+        net::Error::Proxy(_) => Rejected::Proxy,
+        net::Error::Tls(_) => Rejected::Tls,
+        net::Error::WebSocket(_) => Rejected::WebSocket,
+        net::Error::Closed(_) => Rejected::SocketClosed,
     }
 }
 
@@ -174,7 +202,7 @@ impl Admitted {
         self,
         shared: &Arc<Shared>,
         mut wire: Wire,
-        peer: SocketAddr,
+        peer: Option<SocketAddr>,
         number: u64,
     ) -> Box<Driver> {
         let connection_id: Box<str> = format!("{}.{number}", shared.run).into();

@@ -13,6 +13,9 @@ use crate::session::CloseReason;
 pub enum Rejected {
     Timeout,
     SocketClosed,
+    Proxy,
+    Tls,
+    WebSocket,
     Malformed,
     Unsupported,
     NotAuthorized,
@@ -24,6 +27,9 @@ impl Rejected {
         match self {
             Self::Timeout => "timeout",
             Self::SocketClosed => "socket_closed",
+            Self::Proxy => "proxy",
+            Self::Tls => "tls",
+            Self::WebSocket => "websocket",
             Self::Malformed => "malformed",
             Self::Unsupported => "unsupported",
             Self::NotAuthorized => "not_authorized",

@@ -10,27 +10,22 @@ mod metrics;
 mod shared;
 mod wire;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 pub use config::Config;
 pub use metrics::Metrics;
 pub use shared::Shared;
 
+use crate::net::Accepted;
+
 /// Serves one accepted socket to its end. `shutdown` ends handshakes only; a live connection is told through its mailbox.
-pub async fn serve(
-    shared: Arc<Shared>,
-    socket: TcpStream,
-    peer: SocketAddr,
-    shutdown: CancellationToken,
-) {
+pub async fn serve(shared: Arc<Shared>, accepted: Accepted, shutdown: CancellationToken) {
     let number = shared.accepted.fetch_add(1, Ordering::Relaxed);
     // Boxed, so that a live connection does not carry the handshake's state along.
-    let handshake = Box::pin(handshake::handshake(&shared, socket, peer, number));
+    let handshake = Box::pin(handshake::handshake(&shared, accepted, number));
     let driver = tokio::select! {
         biased;
         () = shutdown.cancelled() => None,

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::mqtt::{Codec, Error, Packet, frame_bytes};
+use crate::net::Socket;
 
 /// Most bytes of one read.
 const READ_BYTES_MAX: usize = 16 * 1024;
@@ -22,21 +22,24 @@ const READ_BYTES_MAX: usize = 16 * 1024;
 const LINGER_MAX: Duration = Duration::from_secs(1);
 
 pub(super) struct Wire {
-    socket: TcpStream,
+    socket: Socket,
     pub(super) codec: Codec,
     inbound: BytesMut,
     outbound: BytesMut,
+    /// Whether the socket may still hold some of what it was given: TLS encrypts more than the network takes.
+    unflushed: bool,
     /// How many bytes of `inbound` [`Self::take_pings`] has looked through.
     scanned: usize,
 }
 
 impl Wire {
-    pub(super) fn new(socket: TcpStream, packet_bytes_max: u32) -> Self {
+    pub(super) fn new(socket: Socket, packet_bytes_max: u32) -> Self {
         Self {
             socket,
             codec: Codec::new(packet_bytes_max),
             inbound: BytesMut::new(),
             outbound: BytesMut::new(),
+            unflushed: false,
             scanned: 0,
         }
     }
@@ -118,22 +121,36 @@ impl Wire {
         self.outbound.len()
     }
 
+    /// Whether [`Self::poll_write`] has anything to do.
+    pub(super) fn wants_write(&self) -> bool {
+        self.unflushed || !self.outbound.is_empty()
+    }
+
     /// Writes as much as the socket takes now.
-    pub(super) fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.socket).poll_write(context, &self.outbound))?;
-        self.outbound.advance(written);
+    pub(super) fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut progress = Poll::Pending;
+        if !self.outbound.is_empty() {
+            let written = ready!(Pin::new(&mut self.socket).poll_write(context, &self.outbound))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.outbound.advance(written);
+            self.unflushed = true;
+            progress = Poll::Ready(Ok(()));
+        }
         if self.outbound.is_empty() {
             self.outbound = BytesMut::new();
+            if let Poll::Ready(flushed) = Pin::new(&mut self.socket).poll_flush(context) {
+                self.unflushed = false;
+                return Poll::Ready(flushed);
+            }
         }
-        Poll::Ready(match written {
-            0 => Err(io::ErrorKind::WriteZero.into()),
-            written => Ok(written),
-        })
+        progress
     }
 
     /// Writes all that is left and closes our side.
     pub(super) async fn finish(&mut self) -> io::Result<()> {
-        while !self.outbound.is_empty() {
+        while self.wants_write() {
             std::future::poll_fn(|context| self.poll_write(context)).await?;
         }
         std::future::poll_fn(|context| Pin::new(&mut self.socket).poll_shutdown(context)).await

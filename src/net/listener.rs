@@ -1,143 +1,175 @@
-//! Accept loop of one listening address.
+//! Accept loop of one listening address or Unix socket.
 //!
-//! A socket beyond the limit is closed at once and counted: refusing is cheap, accepting and starving is not. The limit
+//! A socket beyond a limit is closed at once and counted: refusing is cheap, accepting and starving is not. The limit of all
 //! is never above what the process has descriptors for, of which it takes all that the system allows.
 
+use std::fmt;
 use std::io;
-use std::net::{AddrParseError, SocketAddr};
+use std::net::SocketAddr;
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use serde::{Deserialize, Deserializer};
-use socket2::{Domain, Protocol, Socket, Type};
-use tokio::net::{TcpListener, TcpStream};
+use serde::Serialize;
+use socket2::{Domain, SockAddr, Type};
+use tokio::net::{TcpListener, UnixListener};
 use tokio_util::sync::CancellationToken;
+
+use super::config::{Config, ListenerConfig, Transport};
+use super::entrance::{Accepted, Entrance};
+use super::socket::Socket;
+use super::tls::Tls;
 
 /// Descriptors that are kept for everything but devices: NATS, database, HTTP.
 const DESCRIPTORS_RESERVED: usize = 256;
 
-/// Where and how much to accept.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Config {
-    /// Address and port; port 0 takes any free one.
-    #[serde(deserialize_with = "address")]
-    pub listen: SocketAddr,
-    /// Connections at the same time; lowered at start to what the process may have descriptors for.
-    pub connections_max: usize,
-    /// Connections that the kernel holds until they are accepted.
-    pub backlog: u16,
+/// Where a listener is bound.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Address {
+    /// Address and port, with the port that the system chose if it was to.
+    Listen(SocketAddr),
+    /// Path of a Unix socket.
+    Unix(PathBuf),
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            listen: SocketAddr::from(([0, 0, 0, 0], 1883)),
-            connections_max: 100_000,
-            backlog: 4_096,
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listen(address) => address.fmt(f),
+            Self::Unix(path) => path.display().fmt(f),
         }
     }
 }
 
-impl Config {
-    /// Every fault, as `key: what was expected`.
-    #[must_use]
-    pub fn validate(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        if self.connections_max == 0 {
-            faults.push("connections_max: expected more than 0".to_owned());
-        }
-        if self.backlog == 0 {
-            faults.push("backlog: expected more than 0".to_owned());
-        }
-        faults
-    }
+/// A listener as others are told of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Bound {
+    /// Where it is.
+    #[serde(flatten)]
+    pub address: Address,
+    /// What is spoken there.
+    pub transport: Transport,
 }
 
-/// Reads an address and a port, with an error that says what one looks like.
-///
-/// # Errors
-/// When it is anything else.
-pub fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    text.parse().map_err(|error: AddrParseError| {
-        let expected = "expected ADDRESS:PORT such as 127.0.0.1:1883";
-        serde::de::Error::custom(format!("{expected}, found {text:?}: {error}"))
-    })
+/// How many connections there are.
+#[derive(Debug, Clone, Copy)]
+pub struct Connections {
+    /// Of this listener.
+    pub own: usize,
+    /// Of all listeners.
+    pub all: usize,
 }
 
 /// A bound address that has not accepted anything yet.
 pub struct Listener {
-    listener: TcpListener,
-    connections_max: usize,
-    /// Sockets closed because of the limit.
-    pub refused: Counter,
+    acceptor: Acceptor,
+    entrance: Arc<Entrance>,
+    bound: Bound,
+    connections_max: Connections,
+}
+
+enum Acceptor {
+    Tcp(TcpListener),
+    Unix(UnixListener, SocketFile),
+}
+
+/// The file of a Unix socket, gone with its listener.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.0) {
+            tracing::debug!(path = %self.0.display(), %error, "socket file not removed");
+        }
+    }
 }
 
 impl Listener {
-    /// Binds, and raises the process's limit of descriptors to all it may have.
+    /// Binds. `connections_max` is the limit of all listeners together, from [`connections_max`].
     ///
     /// # Errors
-    /// The system's, such as an address in use.
-    pub fn bind(config: &Config) -> io::Result<Self> {
-        let connections_max = affordable(config.connections_max, raise_descriptors());
-        if connections_max < config.connections_max {
-            tracing::info!(
-                wanted = config.connections_max,
-                effective = connections_max,
-                "connections_max lowered to the system's limit of open files (ulimit -Hn)"
-            );
-        }
-        let socket = Socket::new(
-            Domain::for_address(config.listen),
-            Type::STREAM,
-            Some(Protocol::TCP),
-        )?;
-        socket.set_reuse_address(true)?;
-        socket.set_nonblocking(true)?;
-        socket.bind(&config.listen.into())?;
-        socket.listen(config.backlog.into())?;
+    /// The system's, such as an address in use; or the faults of the certificate.
+    pub fn bind(config: &ListenerConfig, backlog: u16, connections_max: usize) -> io::Result<Self> {
+        let files = config.files();
+        let tls = files
+            .map(|files| Tls::new(config.name(), files))
+            .transpose();
+        let tls = tls.map_err(|faults| io::Error::other(faults.join("; ")))?;
+        let acceptor = match (&config.listen, &config.unix) {
+            (Some(address), _) => Acceptor::Tcp(bind_tcp(*address, backlog)?),
+            (None, Some(path)) => {
+                let listener = bind_unix(path, backlog)?;
+                Acceptor::Unix(listener, SocketFile(path.clone()))
+            }
+            (None, None) => return Err(io::ErrorKind::AddrNotAvailable.into()),
+        };
+        let address = match &acceptor {
+            Acceptor::Tcp(listener) => Address::Listen(listener.local_addr()?),
+            Acceptor::Unix(_, file) => Address::Unix(file.0.clone()),
+        };
         Ok(Self {
-            listener: TcpListener::from_std(socket.into())?,
-            connections_max,
-            refused: Counter::default(),
+            acceptor,
+            entrance: Arc::new(Entrance {
+                proxy_protocol: config.proxy_protocol,
+                tls: tls.map(Arc::new),
+                websocket: config.transport.is_websocket(),
+            }),
+            bound: Bound {
+                address,
+                transport: config.transport,
+            },
+            connections_max: Connections {
+                own: config.connections_max.unwrap_or(usize::MAX),
+                all: connections_max,
+            },
         })
     }
 
-    /// The address that was bound.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    /// Where it is bound, and what is spoken there.
+    #[must_use]
+    pub fn bound(&self) -> &Bound {
+        &self.bound
     }
 
-    /// Hands every accepted socket to `on_accept` until `shutdown`; `connections` says how many there are.
+    /// Its certificate, if it has one.
+    #[must_use]
+    pub fn tls(&self) -> Option<&Arc<Tls>> {
+        self.entrance.tls.as_ref()
+    }
+
+    /// Hands every accepted socket to `on_accept` until `shutdown`; `connections` says how many there are, `refused` counts
+    /// those above a limit.
     pub async fn run(
         self,
         shutdown: CancellationToken,
-        connections: impl Fn() -> usize,
-        on_accept: impl Fn(TcpStream, SocketAddr),
+        refused: Counter,
+        connections: impl Fn() -> Connections,
+        on_accept: impl Fn(Accepted),
     ) {
+        let limit = self.connections_max;
         loop {
             let accepted = tokio::select! {
                 () = shutdown.cancelled() => return,
-                accepted = self.listener.accept() => accepted,
+                accepted = self.acceptor.accept() => accepted,
             };
             match accepted {
-                Ok(_) if connections() >= self.connections_max => {
-                    self.refused.inc();
-                    tracing::debug!(
-                        limit = self.connections_max,
-                        "connection refused: limit reached"
-                    );
-                }
                 Ok((socket, peer)) => {
-                    if let Err(error) = socket.set_nodelay(true) {
-                        tracing::debug!(%peer, %error, "socket option refused");
+                    let now = connections();
+                    if now.own >= limit.own || now.all >= limit.all {
+                        refused.inc();
+                        tracing::debug!(listener = %self.bound.address, ?limit, "connection refused: limit reached");
+                        continue;
                     }
-                    on_accept(socket, peer);
+                    on_accept(Accepted {
+                        socket,
+                        peer,
+                        entrance: Arc::clone(&self.entrance),
+                    });
                 }
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
@@ -147,6 +179,67 @@ impl Listener {
             }
         }
     }
+}
+
+impl Acceptor {
+    /// The next socket and its peer's address; a Unix socket has none.
+    async fn accept(&self) -> io::Result<(Socket, Option<SocketAddr>)> {
+        match self {
+            Self::Tcp(listener) => {
+                let (socket, peer) = listener.accept().await?;
+                if let Err(error) = socket.set_nodelay(true) {
+                    tracing::debug!(%peer, %error, "socket option refused");
+                }
+                Ok((Socket::Tcp(socket), Some(peer)))
+            }
+            Self::Unix(listener, _) => {
+                let (socket, _) = listener.accept().await?;
+                Ok((Socket::Unix(Box::new(socket)), None))
+            }
+        }
+    }
+}
+
+fn bind_tcp(address: SocketAddr, backlog: u16) -> io::Result<TcpListener> {
+    let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(backlog.into())?;
+    TcpListener::from_std(socket.into())
+}
+
+fn bind_unix(path: &Path, backlog: u16) -> io::Result<UnixListener> {
+    // A socket file at which nobody listens is what a crash left behind. Any other file stays, and is in the way.
+    let is_socket = path
+        .metadata()
+        .is_ok_and(|found| found.file_type().is_socket());
+    if is_socket
+        && UnixStream::connect(path)
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    {
+        std::fs::remove_file(path)?;
+    }
+    let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    socket.listen(backlog.into())?;
+    UnixListener::from_std(socket.into())
+}
+
+/// The limit of all listeners together: what was asked for, lowered to what the process may have descriptors for. Raises its
+/// limit of descriptors to all it may have.
+#[must_use]
+pub fn connections_max(config: &Config) -> usize {
+    let effective = affordable(config.connections_max, raise_descriptors());
+    if effective < config.connections_max {
+        tracing::info!(
+            wanted = config.connections_max,
+            effective,
+            "connections_max lowered to the system's limit of open files (ulimit -Hn)"
+        );
+    }
+    effective
 }
 
 /// Raises the soft limit of descriptors, which most systems start a process with at 1,024, to the hard one, and returns

@@ -71,7 +71,9 @@ pub(super) fn encode(
             node,
             protocol,
             protocol_version: connection.version,
-            peer_address: connection.peer.to_string(),
+            peer_address: connection
+                .peer
+                .map_or_else(|| "unix".to_owned(), |peer| peer.to_string()),
             connected_at: iso8601(connection.connected_at_ms),
             disconnected_at: reason.map(|_| now),
             reason: reason.map(CloseReason::as_str),

@@ -52,7 +52,7 @@ pub(in crate::cli) async fn run(args: Args) -> Result<bool> {
 
     config.nats.url = nats_url.clone();
     config.nats.apply = true;
-    config.mqtt.listen = SocketAddr::from(([127, 0, 0, 1], args.mqtt_port));
+    config.mqtt.listen = Some(SocketAddr::from(([127, 0, 0, 1], args.mqtt_port)));
     config.http.listen = SocketAddr::from(([127, 0, 0, 1], args.http_port));
     config.database.url = format!("sqlite:{}", args.state_dir.join("devices.db").display());
     let seeds = seed::seed(&config.database, args.demo).await?;
@@ -63,10 +63,12 @@ pub(in crate::cli) async fn run(args: Args) -> Result<bool> {
     servers.spawn("nats-server", OnExit::Shutdown, supervisor);
     let drained = match Gateway::start(&config, stop.clone()).await {
         Ok(gateway) => {
-            let demo = demo::start(&seeds.fleet, gateway.mqtt, &stop);
+            let mqtt = gateway.mqtt.context("the plain listener is missing")?;
+            let demo = demo::start(&seeds.fleet, mqtt, &stop);
             if args.json {
                 let ready = Ready {
-                    mqtt: gateway.mqtt.to_string(),
+                    mqtt: gateway.mqtt,
+                    listeners: &gateway.listeners,
                     nats: &nats_url,
                     http: gateway.http.to_string(),
                     pid: std::process::id(),
@@ -75,7 +77,7 @@ pub(in crate::cli) async fn run(args: Args) -> Result<bool> {
                 };
                 println!("{}", serde_json::to_string(&ready)?);
             } else {
-                println!("{}", page(&gateway, &nats_url, &seeds.device));
+                println!("{}", page(mqtt, gateway.http, &nats_url, &seeds.device));
             }
             let drained = gateway.run().await;
             demo.wait().await;
@@ -112,8 +114,8 @@ async fn start_nats(args: &Args) -> Result<NatsServer> {
 }
 
 /// What a newcomer does next, with lines to paste.
-fn page(gateway: &Gateway, nats: &str, device: &seed::Seed) -> String {
-    let (host, port) = (gateway.mqtt.ip(), gateway.mqtt.port());
+fn page(mqtt: SocketAddr, http: SocketAddr, nats: &str, device: &seed::Seed) -> String {
+    let (host, port) = (mqtt.ip(), mqtt.port());
     let seed::Seed {
         product,
         name,
@@ -146,8 +148,6 @@ Jetway is running: MQTT {mqtt}, NATS {nats}, HTTP http://{http} (/readyz, /metri
 A device has one connection: a second one takes over. Ctrl-C stops everything.
 ",
         jetway = program(),
-        mqtt = gateway.mqtt,
-        http = gateway.http,
         client_id = credentials.client_id,
         username = credentials.username,
         password = credentials.password,
