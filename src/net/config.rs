@@ -114,7 +114,7 @@ impl ListenerConfig {
         }
     }
 
-    /// What it is called in messages and metrics: its address or path, as configured.
+    /// What it is called in messages: its address or path, as configured.
     #[must_use]
     pub fn name(&self) -> String {
         match (&self.listen, &self.unix) {

@@ -95,11 +95,6 @@ impl Listener {
     /// # Errors
     /// The system's, such as an address in use; or the faults of the certificate.
     pub fn bind(config: &ListenerConfig, backlog: u16, connections_max: usize) -> io::Result<Self> {
-        let files = config.files();
-        let tls = files
-            .map(|files| Tls::new(config.name(), files))
-            .transpose();
-        let tls = tls.map_err(|faults| io::Error::other(faults.join("; ")))?;
         let acceptor = match (&config.listen, &config.unix) {
             (Some(address), _) => Acceptor::Tcp(bind_tcp(*address, backlog)?),
             (None, Some(path)) => {
@@ -112,6 +107,10 @@ impl Listener {
             Acceptor::Tcp(listener) => Address::Listen(listener.local_addr()?),
             Acceptor::Unix(_, file) => Address::Unix(file.0.clone()),
         };
+        let files = config.files();
+        let tls = files.map(|files| Tls::new(address.to_string(), files));
+        let tls = tls.transpose();
+        let tls = tls.map_err(|faults| io::Error::other(faults.join("; ")))?;
         Ok(Self {
             acceptor,
             entrance: Arc::new(Entrance {

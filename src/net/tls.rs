@@ -170,7 +170,7 @@ fn server_config(
 /// What one listener uses now, and where the next comes from.
 #[derive(Debug)]
 pub struct Tls {
-    /// The listener, as configured: what logs and the metric call it.
+    /// The listener's address or path: what logs and the metric call it.
     pub listener: String,
     files: Files,
     current: RwLock<Current>,

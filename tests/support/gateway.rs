@@ -20,8 +20,10 @@ use super::wait::within;
 /// The line that `--json` prints when everything is ready.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Ready {
-    /// Where devices connect.
-    pub mqtt: SocketAddr,
+    /// Where devices connect over plain TCP, unless that is switched off.
+    pub mqtt: Option<SocketAddr>,
+    /// The further listeners, in the order of the configuration.
+    pub listeners: Vec<Listening>,
     /// The NATS server's URL.
     pub nats: String,
     /// The operator's port.
@@ -32,6 +34,17 @@ pub struct Ready {
     pub nats_pid: Option<u32>,
     /// A device to try (`jetway dev`).
     pub device: Option<DemoDevice>,
+}
+
+/// A further listener: an address or a path.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Listening {
+    /// Address and port.
+    pub listen: Option<SocketAddr>,
+    /// Path of a Unix socket.
+    pub unix: Option<PathBuf>,
+    /// `tcp`, `tls`, `ws` or `wss`.
+    pub transport: String,
 }
 
 /// A device that exists, with everything a client needs to connect as it.
@@ -166,7 +179,7 @@ impl Gateway {
 
     /// Where devices connect.
     pub fn mqtt(&self) -> SocketAddr {
-        self.ready.mqtt
+        self.ready.mqtt.expect("the plain listener is on")
     }
 
     /// Asks the operator's port: status code and body.
@@ -203,8 +216,17 @@ impl Gateway {
 
     /// Asks it to drain and stop (SIGTERM); `wait` tells when it did.
     pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Asks it to read its certificates again (SIGHUP).
+    pub fn hang_up(&self) {
+        self.signal(Signal::HUP);
+    }
+
+    fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id().expect("the gateway runs")).unwrap();
-        kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
     }
 
     /// Waits until it ends.

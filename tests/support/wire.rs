@@ -2,25 +2,37 @@
 
 use std::net::SocketAddr;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::device::{Credentials, Protocol};
 use super::packet;
 use super::wait::within;
 
-/// A raw TCP connection to a listener.
+/// Any byte stream.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+/// A raw connection to a listener.
 pub struct Wire {
-    socket: TcpStream,
+    socket: Box<dyn Stream>,
 }
 
 impl Wire {
-    /// Connects.
+    /// Connects over TCP.
     pub async fn connect(address: SocketAddr) -> Self {
         let connected = within("a TCP connection", TcpStream::connect(address)).await;
         let socket = connected.unwrap_or_else(|error| panic!("connect {address}: {error}"));
         socket.set_nodelay(true).unwrap();
-        Self { socket }
+        Self::over(socket)
+    }
+
+    /// Takes a connection that somebody else made.
+    pub fn over(stream: impl Stream + 'static) -> Self {
+        Self {
+            socket: Box::new(stream),
+        }
     }
 
     /// Connects and logs in; panics unless the gateway accepts.

@@ -1,0 +1,123 @@
+//! Certificates made by openssl: certificate authorities, and chains for servers and clients.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::support::succeed;
+
+/// A folder of PEM files.
+pub(crate) struct Pki {
+    folder: TempDir,
+}
+
+/// The kind of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Key {
+    Rsa,
+    Ecdsa,
+}
+
+/// Certificate chain and key, as PEM files.
+#[derive(Debug, Clone)]
+pub(crate) struct Pair {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl Pki {
+    pub(crate) fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Makes a CA of that name: `<name>.pem`.
+    pub(crate) fn authority(&self, name: &str) -> Pair {
+        let pair = self.pair(name);
+        let command = format!(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN={name} -keyout {} -out {}",
+            pair.key.display(),
+            pair.certificate.display()
+        );
+        openssl(&command);
+        pair
+    }
+
+    /// Makes the certificate of a server at 127.0.0.1, or of a client of that name, valid for so many days from now.
+    pub(crate) fn leaf(&self, name: &str, key: Key, issuer: &Pair, days: i32) -> Pair {
+        let extensions = "subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=CA:FALSE\n";
+        self.issue(name, key, issuer, days, extensions)
+    }
+
+    /// [`leaf`](Self::leaf) with an authority in between, whose certificate is in the chain.
+    pub(crate) fn chained_leaf(&self, name: &str, key: Key, root: &Pair) -> Pair {
+        let extensions = "basicConstraints=critical,CA:TRUE\nkeyUsage=keyCertSign\n";
+        let between = self.issue(&format!("{name}-issuer"), key, root, 20, extensions);
+        let leaf = self.leaf(name, key, &between, 10);
+        let chain = [&leaf.certificate, &between.certificate].map(|path| read(path));
+        std::fs::write(&leaf.certificate, chain.concat()).unwrap();
+        leaf
+    }
+
+    fn issue(&self, name: &str, key: Key, issuer: &Pair, days: i32, extensions: &str) -> Pair {
+        let algorithm = match key {
+            Key::Rsa => "rsa:2048",
+            Key::Ecdsa => "ec -pkeyopt ec_paramgen_curve:P-256",
+        };
+        let pair = self.pair(name);
+        let (request, file) = (
+            self.path(&format!("{name}.csr")),
+            self.path(&format!("{name}.ext")),
+        );
+        std::fs::write(&file, extensions).unwrap();
+        openssl(&format!(
+            "req -newkey {algorithm} -nodes -subj /CN={name} -keyout {} -out {}",
+            pair.key.display(),
+            request.display()
+        ));
+        openssl(&format!(
+            "x509 -req -in {} -CA {} -CAkey {} -days {days} -extfile {} -out {}",
+            request.display(),
+            issuer.certificate.display(),
+            issuer.key.display(),
+            file.display(),
+            pair.certificate.display()
+        ));
+        pair
+    }
+
+    fn pair(&self, name: &str) -> Pair {
+        Pair {
+            certificate: self.path(&format!("{name}.pem")),
+            key: self.path(&format!("{name}.key")),
+        }
+    }
+}
+
+impl Pair {
+    /// Puts these files where another pair's are, one after the other as a careless script would.
+    pub(crate) fn replace(&self, other: &Self) {
+        std::fs::copy(&self.certificate, &other.certificate).unwrap();
+        std::fs::copy(&self.key, &other.key).unwrap();
+    }
+
+    /// The keys of a listener's table.
+    pub(crate) fn settings(&self) -> String {
+        format!("certificate = {:?}, key = {:?}", self.certificate, self.key)
+    }
+}
+
+pub(crate) fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// Runs `openssl` with arguments that contain no spaces.
+fn openssl(arguments: &str) {
+    succeed(Command::new("openssl").args(arguments.split(' ')));
+}
