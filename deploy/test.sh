@@ -19,6 +19,7 @@ system_packages() {
     command -v python3 >/dev/null || missing+=(python3)
     python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
     command -v mosquitto_pub >/dev/null || missing+=(mosquitto-clients)
+    command -v openssl >/dev/null || missing+=(openssl)
     if [ ${#missing[@]} -gt 0 ]; then
         if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
             echo "missing, by their Debian names: ${missing[*]}; install them and run this again" >&2
