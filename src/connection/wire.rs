@@ -179,3 +179,7 @@ impl Wire {
         Poll::Ready(Ok(read.filled().len()))
     }
 }
+
+#[cfg(test)]
+#[path = "wire_tests.rs"]
+mod tests;
