@@ -82,10 +82,23 @@ impl Codec {
 
     /// Appends one packet to `dst`, in the version of the connection (CONNECT: in its own).
     ///
+    /// A Reason String is left out where it alone would make the packet larger than the peer takes.
+    ///
     /// # Errors
     /// A packet that breaks the rules of its type, does not fit its length fields, or is larger than the peer takes
     /// ([`super::ReasonCode::PacketTooLarge`]); `dst` is untouched then.
     pub fn encode(&self, packet: &Packet, dst: &mut BytesMut) -> Result<(), Error> {
+        let encoded = self.encode_whole(packet, dst);
+        match &encoded {
+            // [MQTT-3.4.2-2], [MQTT-3.9.2-1], [MQTT-3.14.2-3]
+            Err(error) if error.reason == ReasonCode::PacketTooLarge => packet
+                .without_reason_string()
+                .map_or(encoded, |shorter| self.encode_whole(&shorter, dst)),
+            _ => encoded,
+        }
+    }
+
+    fn encode_whole(&self, packet: &Packet, dst: &mut BytesMut) -> Result<(), Error> {
         let name = packet.name();
         let version = match packet {
             Packet::Connect(connect) => connect.version,
@@ -219,6 +232,29 @@ impl Packet {
             Self::Disconnect(_) => 0xe0,
             Self::Auth(_) => 0xf0,
         }
+    }
+
+    /// The same packet without its Reason String; none if it has none.
+    fn without_reason_string(&self) -> Option<Self> {
+        let mut packet = self.clone();
+        let reason_string = match &mut packet {
+            Self::Connack(packet) => &mut packet.properties.reason_string,
+            Self::Puback(ack) | Self::Pubrec(ack) | Self::Pubrel(ack) | Self::Pubcomp(ack) => {
+                &mut ack.reason_string
+            }
+            Self::Suback(packet) => &mut packet.reason_string,
+            Self::Unsuback(packet) => &mut packet.reason_string,
+            Self::Disconnect(packet) => &mut packet.reason_string,
+            Self::Auth(packet) => &mut packet.reason_string,
+            Self::Connect(_)
+            | Self::Publish(_)
+            | Self::Subscribe(_)
+            | Self::Unsubscribe(_)
+            | Self::Pingreq
+            | Self::Pingresp => return None,
+        };
+        reason_string.take()?;
+        Some(packet)
     }
 
     /// The rules that hold for the packet alone, whether it was received or is to be sent.

@@ -324,6 +324,37 @@ fn sizes_are_kept_to_the_byte() {
 }
 
 #[test]
+fn a_reason_string_that_does_not_fit_is_left_out() {
+    // [MQTT-3.4.2-2], [MQTT-3.9.2-1], [MQTT-3.14.2-3]
+    let forms = [
+        ("40 0a 0001 87 06 1f 0003'why'", "40 03 0001 87"),
+        ("90 0a 0001 06 1f 0003'why' 87", "90 04 0001 00 87"),
+        ("b0 0a 0001 06 1f 0003'why' 87", "b0 04 0001 00 87"),
+        ("e0 08 8b 06 1f 0003'why'", "e0 02 8b 00"),
+        (
+            "e0 0c 9c 0a 1c 0001's' 1f 0003'why'",
+            "e0 06 9c 04 1c 0001's'",
+        ),
+        ("20 09 00 87 06 1f 0003'why'", "20 03 00 87 00"),
+    ];
+    for (whole, shorter) in forms {
+        let (whole, shorter) = (bytes(whole), bytes(shorter));
+        let packet = decode(Some(V5), &whole).unwrap().0.unwrap();
+        let limited = |size: usize| {
+            let mut codec = codec(Some(V5));
+            codec.set_peer_packet_bytes_max(u32::try_from(size).unwrap());
+            let mut dst = BytesMut::new();
+            codec.encode(&packet, &mut dst).map(|()| dst.to_vec())
+        };
+        assert_eq!(limited(whole.len()), Ok(whole.clone()));
+        assert_eq!(limited(whole.len() - 1), Ok(shorter.clone()));
+        assert_eq!(limited(shorter.len()), Ok(shorter.clone()));
+        let refused = limited(shorter.len() - 1).unwrap_err();
+        assert_eq!(refused.reason, ReasonCode::PacketTooLarge);
+    }
+}
+
+#[test]
 fn before_a_connect_only_connect_can_be_written() {
     let codec = codec(None);
     let mut dst = BytesMut::new();
