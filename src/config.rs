@@ -22,6 +22,9 @@ use crate::telemetry;
 /// Environment variables of other parts of the program, which are not configuration keys.
 const NOT_CONFIGURATION: [&str; 2] = ["JETWAY_NATS_SERVER", "JETWAY_CONFIG"];
 
+/// The longest reference to another server, which devices keep in small buffers.
+const SERVER_REFERENCE_BYTES_MAX: usize = 1_000;
+
 /// Everything a gateway needs to know; each section belongs to the module that reads it.
 #[derive(Debug, Clone, PartialEq, Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
@@ -130,12 +133,31 @@ impl Default for Http {
 pub struct Drain {
     /// How long a stop may take before it is forced, in milliseconds.
     pub deadline_ms: u64,
+    /// The server that MQTT 5 devices are told to use instead, such as `mqtt2.example.com:1883`; without one they are told that this
+    /// one stops.
+    pub server_reference: Option<String>,
 }
 
 impl Default for Drain {
     fn default() -> Self {
         Self {
             deadline_ms: 20_000,
+            server_reference: None,
+        }
+    }
+}
+
+impl Drain {
+    fn validate(&self) -> Vec<String> {
+        let is_reference = |text: &str| {
+            (1..=SERVER_REFERENCE_BYTES_MAX).contains(&text.len())
+                && !text.contains(char::is_control)
+        };
+        match &self.server_reference {
+            Some(text) if !is_reference(text) => vec![format!(
+                "server_reference: expected 1 to {SERVER_REFERENCE_BYTES_MAX} bytes without control characters, found {text:?}"
+            )],
+            _ => Vec::new(),
         }
     }
 }
@@ -199,6 +221,7 @@ impl Config {
             ("database", self.database.pool().validate()),
             ("nats", self.nats.validate()),
             ("publisher", self.publisher.validate()),
+            ("drain", self.drain.validate()),
             ("log", self.log.validate()),
         ];
         let mut faults: Vec<String> = sections

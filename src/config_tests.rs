@@ -96,6 +96,22 @@ fn limits_that_do_not_fit_each_other_are_a_fault() {
 }
 
 #[test]
+fn a_server_reference_is_text_that_fits() {
+    let load = |text: &str| load("", &[("JETWAY_DRAIN_SERVER_REFERENCE", text)]);
+    let config = load("mqtt2.example.com:1883").unwrap();
+    let found = config.drain.server_reference.as_deref();
+    assert_eq!(found, Some("mqtt2.example.com:1883"));
+    for wrong in ["", "a\u{1}", &"x".repeat(1_001)] {
+        let Faults(faults) = load(wrong).unwrap_err();
+        assert!(
+            faults[0].starts_with("[drain] server_reference:"),
+            "{faults:?}"
+        );
+        assert_eq!(faults.len(), 1, "{faults:?}");
+    }
+}
+
+#[test]
 fn a_missing_file_and_a_broken_one_are_named() {
     let missing = Config::load(Some(Path::new("/nonexistent.toml")), std::iter::empty());
     assert!(missing.unwrap_err().0[0].starts_with("/nonexistent.toml: expected a readable file"));

@@ -412,6 +412,12 @@ impl Parts<'_> {
             metrics,
             downlinks,
             run,
+            server_reference: self
+                .config
+                .drain
+                .server_reference
+                .as_deref()
+                .map(Into::into),
             accepted: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
         })

@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 use tokio::time::{Sleep, sleep_until, timeout};
 
 use super::Shared;
+use super::goodbye;
 use super::wire::Wire;
 use crate::auth::acl::Action;
 use crate::downlink::Outcome;
 use crate::jetstream::Permit;
 use crate::mapping::Downlink;
-use crate::mqtt::{Disconnect, Packet, Publish, QoS, ReasonCode, Version};
+use crate::mqtt::{Packet, Publish, QoS, ReasonCode};
 use crate::registry::{Command, Mail, Mailbox};
 use crate::session::{Admission, CloseReason, Delivered, Output, Session};
 use crate::telemetry;
@@ -420,15 +421,11 @@ impl Driver {
     async fn end(mut self: Box<Self>, reason: CloseReason) {
         self.shared.metrics.close(reason);
         tracing::debug!(connection_id = %self.sender.connection_id, device = %self.sender.device.id, reason = reason.as_str(), cursor = self.session.cursor(), "connection ended");
-        if let (Some(code), Some(Version::V5)) = (reason.reason_code(), self.wire.codec.version()) {
-            let mut goodbye = Disconnect::new(code);
-            // In words as well: paho for Python reads the code only if there is something behind it. It fits, because no
-            // session is agreed with a device that takes less [MQTT-3.14.2-3].
-            goodbye.reason_string = Some(code.to_string().into());
-            if let Err(error) = self.wire.send(&Packet::Disconnect(goodbye)) {
-                tracing::error!(%error, "DISCONNECT cannot be encoded");
-            }
-        }
+        goodbye::say(
+            &mut self.wire,
+            reason,
+            self.shared.server_reference.as_ref(),
+        );
         let Self {
             shared,
             mut sender,

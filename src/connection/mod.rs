@@ -5,6 +5,7 @@
 
 mod config;
 mod driver;
+mod goodbye;
 mod handshake;
 mod metrics;
 mod shared;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytestring::ByteString;
+
 use super::{Config, Metrics};
 use crate::auth::Authenticator;
 use crate::downlink;
@@ -34,6 +36,8 @@ pub struct Shared {
     pub run: Box<str>,
     /// Connections accepted so far.
     pub accepted: AtomicU64,
+    /// The server that devices are sent to when this node stops.
+    pub server_reference: Option<ByteString>,
     /// The latest epoch that was given to a connection.
     pub epoch: AtomicU64,
 }

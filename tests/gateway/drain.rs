@@ -121,6 +121,42 @@ async fn a_drain_waits_for_the_store_and_sends_the_pubacks_before_it_says_goodby
 }
 
 #[tokio::test]
+async fn a_drain_names_another_server_to_those_who_can_read_it() {
+    let other = "mqtt2.example.com:1883; and words that make it longer than the smallest packet";
+    let mut site = Site::start(&[("JETWAY_DRAIN_SERVER_REFERENCE", other)]).await;
+    let least = [0x27, 0, 0, 0, 64];
+    let mut wires = Vec::new();
+    for (protocol, properties) in [
+        (Protocol::V311, &[][..]),
+        (Protocol::V5, &[]),
+        (Protocol::V5, &least),
+    ] {
+        let credentials = site.device().credentials;
+        let connect = packet::connect_with_properties(protocol, &credentials, 60, properties);
+        let mut wire = Wire::connect(site.gateway.mqtt()).await;
+        wire.send(&connect).await;
+        wire.accepted().await;
+        wires.push(wire);
+    }
+    site.gateway.terminate();
+    let words = "use another server";
+    let properties = [
+        &[0x1C][..],
+        &packet::string(other),
+        &[0x1F],
+        &packet::string(words),
+    ];
+    let properties = properties.concat();
+    let length = u8::try_from(properties.len()).unwrap();
+    let redirect = packet::packet(0xE0, &[&[0x9C, length], &properties[..]].concat());
+    let expected = [vec![], redirect, packet::disconnect(SERVER_SHUTTING_DOWN)];
+    for (wire, goodbye) in wires.iter_mut().zip(expected) {
+        assert_eq!(wire.closed().await, goodbye);
+    }
+    assert_eq!(site.gateway.wait().await.code(), Some(0));
+}
+
+#[tokio::test]
 async fn a_drain_ends_although_devices_keep_connecting() {
     let mut site = Site::start(&[]).await;
     let address = site.gateway.mqtt();
