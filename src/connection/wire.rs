@@ -88,6 +88,8 @@ impl Wire {
     }
 
     /// Drops the QoS 0 PUBLISH packets among those that [`Self::take_pings`] has looked through; how many.
+    ///
+    /// One that sets a topic alias stays: without it, the alias would stand for another topic or none.
     pub(super) fn shed_qos_0(&mut self) -> u64 {
         const TYPE_AND_QOS: u8 = 0b1111_0110;
         const PUBLISH_QOS_0: u8 = 0b0011_0000;
@@ -97,7 +99,7 @@ impl Wire {
         while let (Some(first), Ok(Some(bytes))) = (rest.first(), frame_bytes(&rest)) {
             let is_qos_0 = first & TYPE_AND_QOS == PUBLISH_QOS_0;
             let frame = rest.split_to(bytes.min(rest.len()));
-            match is_qos_0 {
+            match is_qos_0 && !self.sets_topic_alias(&frame) {
                 true => shed += 1,
                 false => kept.extend_from_slice(&frame),
             }
@@ -106,6 +108,15 @@ impl Wire {
         kept.extend_from_slice(&self.inbound);
         self.inbound = kept;
         shed
+    }
+
+    fn sets_topic_alias(&mut self, frame: &[u8]) -> bool {
+        match self.codec.decode(&mut BytesMut::from(frame)) {
+            Ok(Some(Packet::Publish(publish))) => {
+                publish.properties.topic_alias.is_some() && !publish.topic.is_empty()
+            }
+            _ => false,
+        }
     }
 
     pub(super) fn inbound_bytes(&self) -> usize {
