@@ -99,7 +99,7 @@ fn downlink(criterion: &mut Criterion) {
         }],
         user: UserProperties::default(),
     };
-    session.handle_authorized(subscribe, |_| true);
+    session.handle_authorized(subscribe, |_| Ok(()));
     drain(&mut session);
 
     let mut group = criterion.benchmark_group("session");

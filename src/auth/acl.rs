@@ -3,6 +3,8 @@
 //! Pure: the device is authenticated, its sub-devices are known, and `mapping` has read the topic. Names are compared
 //! exactly, so a wildcard in the place of a name is another device. There is no way to allow what is not said here.
 
+use std::fmt;
+
 use crate::device::{Address, Device, Direction, Scope};
 
 /// What a device wants to do.
@@ -18,17 +20,32 @@ pub enum Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Denied {
     /// The topic has no rule's shape.
-    #[error("no rule has this topic")]
     Unmapped,
     /// It names neither the device nor a sub-device that is bound to it.
-    #[error("topic of another device")]
     OtherDevice,
     /// Devices publish up topics and subscribe to down topics.
-    #[error("topic of the other direction")]
     Direction,
     /// The device has no secret yet.
-    #[error("only registration is allowed before a device has its secret")]
     RegisterOnly,
+}
+
+impl Denied {
+    /// In words, for logs and for the device.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unmapped => "no rule has this topic",
+            Self::OtherDevice => "topic of another device",
+            Self::Direction => "topic of the other direction",
+            Self::RegisterOnly => "only registration is allowed before a device has its secret",
+        }
+    }
+}
+
+impl fmt::Display for Denied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// Decides one action of a device on what `Mapping::address` read from its topic.

@@ -23,7 +23,7 @@ use crate::mqtt::{Packet, Publish, QoS, ReasonCode};
 use crate::registry::{Command, Mail, Mailbox};
 use crate::session::{Admission, CloseReason, Delivered, Output, Session};
 use crate::telemetry;
-use crate::uplink::{Sender, refusal_code};
+use crate::uplink::{Sender, not_stored};
 
 type WaitingPermit = Pin<Box<dyn Future<Output = Permit> + Send>>;
 
@@ -228,9 +228,13 @@ impl Driver {
     }
 
     /// Feeds a PUBLISH if the device's window and the common pool have room; else holds QoS 1 and sheds QoS 0.
-    fn admit(&mut self, publish: Publish) {
+    fn admit(&mut self, mut publish: Publish) {
         let metrics = &self.shared.metrics;
-        match self.session.admission(&publish) {
+        let admission = match self.session.admission(&mut publish) {
+            Ok(admission) => admission,
+            Err(reason) => return self.refuse(reason),
+        };
+        match admission {
             Admission::Admit => {
                 let bytes = publish.content_bytes();
                 match self.shared.uplink.try_permit(bytes) {
@@ -281,11 +285,13 @@ impl Driver {
     fn handle_packet(&mut self, packet: Packet, permit: Option<Permit>) {
         match self.session.handle_packet(Instant::now(), packet) {
             Ok(()) => self.drain_outputs(permit),
-            Err(reason) => {
-                tracing::info!(connection_id = %self.sender.connection_id, %reason, "packet against the protocol");
-                self.closing = Some(CloseReason::Protocol(reason));
-            }
+            Err(reason) => self.refuse(reason),
         }
+    }
+
+    fn refuse(&mut self, reason: ReasonCode) {
+        tracing::info!(connection_id = %self.sender.connection_id, %reason, "packet against the protocol");
+        self.closing = Some(CloseReason::Protocol(reason));
     }
 
     fn drain_outputs(&mut self, mut permit: Option<Permit>) {
@@ -293,7 +299,7 @@ impl Driver {
             && let Some(output) = self.session.poll_output()
         {
             match output {
-                Output::Send(packet) => self.send(&packet),
+                Output::Send(packet) => self.send(packet),
                 Output::Publish(publish) => {
                     if let Some(permit) = permit.take() {
                         self.publish(&publish, permit);
@@ -302,7 +308,8 @@ impl Driver {
                 Output::Authorize(subscribe) => {
                     let (uplink, device) = (&self.shared.uplink, &self.sender.device);
                     self.session.handle_authorized(subscribe, |filter| {
-                        uplink.authorize(device, Action::Subscribe, filter).is_ok()
+                        let allowed = uplink.authorize(device, Action::Subscribe, filter);
+                        allowed.map_err(|error| error.problem())
                     });
                 }
                 Output::Close(reason) => self.closing = Some(reason),
@@ -310,8 +317,14 @@ impl Driver {
         }
     }
 
-    fn send(&mut self, packet: &Packet) {
-        match (self.wire.send(packet), packet) {
+    fn send(&mut self, mut packet: Packet) {
+        let mut sent = self.wire.send(&packet);
+        if let (Err(_), Packet::Publish(publish)) = (&sent, &mut packet)
+            && self.session.withdraw_topic_alias(publish)
+        {
+            sent = self.wire.send(&packet);
+        }
+        match (sent, &packet) {
             (Ok(()), Packet::Publish(_)) => self.shared.downlinks.count(Outcome::Sent),
             (Ok(()), _) => {}
             (Err(error), Packet::Publish(publish)) => {
@@ -338,7 +351,7 @@ impl Driver {
             tracing::debug!(
                 device = %self.sender.device.id, topic = %publish.topic, %error, "publish denied"
             );
-            self.session.handle_denied(error.reason_code());
+            self.session.handle_denied(error.problem());
         }
     }
 
@@ -347,7 +360,7 @@ impl Driver {
         for (number, refusal) in self.sender.receipts.take_refused() {
             self.session
                 .handle_stored(number.saturating_sub(self.finished));
-            self.session.handle_not_stored(refusal_code(&refusal));
+            self.session.handle_not_stored(not_stored(&refusal));
             self.finished = number + 1;
         }
         self.session

@@ -143,7 +143,7 @@ async fn admit(shared: &Shared, wire: &mut Wire) -> Result<Admitted, Refused> {
         shared
             .uplink
             .authorize(&device, Action::Publish, will.topic.as_str())
-            .map_err(|error| Refused::with(error.reason_code(), Rejected::NotAuthorized))?;
+            .map_err(|error| Refused::with(error.problem().reason, Rejected::NotAuthorized))?;
     }
     let slots = shared.status.two_slots().await;
     Ok(Admitted {

@@ -16,6 +16,11 @@ pub struct Config {
     pub downlink_inflight_max: u16,
     /// Topic filters of one session.
     pub subscriptions_max: usize,
+    /// Topics that a device may give an alias (MQTT 5: Topic Alias Maximum); 0: none. Together they keep no more than 1,024 bytes
+    /// for each of these, and nothing until the first is set.
+    pub uplink_topic_alias_max: u16,
+    /// Topics that a device is given an alias for, if it takes so many; 0: none. The same bound in bytes.
+    pub downlink_topic_alias_max: u16,
     /// Longest keep alive in seconds; also used for a device that asks for none.
     pub keep_alive_max_s: u16,
 }
@@ -28,6 +33,8 @@ impl Default for Config {
             uplink_inflight_bytes_max: 1024 * 1024,
             downlink_inflight_max: 32,
             subscriptions_max: 100,
+            uplink_topic_alias_max: 16,
+            downlink_topic_alias_max: 16,
             keep_alive_max_s: 1_200,
         }
     }

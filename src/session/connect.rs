@@ -1,8 +1,7 @@
 //! CONNECT → what both sides agreed for this connection, or the reason why not.
 //!
 //! Who the device is, is not decided here. What this release does not implement is announced in the CONNACK of MQTT 5 and
-//! refused: QoS 2, retain, sessions that outlive their connection, shared subscriptions, subscription identifiers,
-//! topic aliases, enhanced authentication.
+//! refused: QoS 2, retain, sessions that outlive their connection, shared subscriptions, enhanced authentication.
 
 use std::num::{NonZeroU16, NonZeroU32};
 
@@ -23,6 +22,10 @@ pub struct Agreement {
     pub downlink_inflight_max: u16,
     /// Largest packet that the device takes, in bytes.
     pub downlink_packet_bytes_max: u32,
+    /// Most topic aliases that the device is given.
+    pub downlink_topic_alias_max: u16,
+    /// Whether refusals are explained in words.
+    pub problem_information: bool,
     /// Whether CONNECT asked for a session that outlives the connection: only then may DISCONNECT too.
     pub session_expiry_asked: bool,
     /// What to say in CONNACK.
@@ -66,6 +69,11 @@ pub fn agree(connect: &Connect, config: &Config) -> Result<Agreement, ReasonCode
                 asked.get().min(config.downlink_inflight_max)
             }),
         downlink_packet_bytes_max,
+        downlink_topic_alias_max: wanted
+            .topic_alias_maximum
+            .unwrap_or(0)
+            .min(config.downlink_topic_alias_max),
+        problem_information: wanted.request_problem_information.unwrap_or(true),
         session_expiry_asked: wanted.session_expiry_interval.unwrap_or(0) > 0,
         connack: connack(connect, config, keep_alive_s),
     })
@@ -79,8 +87,7 @@ fn connack(connect: &Connect, config: &Config, keep_alive_s: u16) -> Connack {
         maximum_qos: Some(QoS::AtLeastOnce),
         retain_available: Some(false),
         maximum_packet_size: NonZeroU32::new(config.packet_bytes_max),
-        topic_alias_maximum: Some(0),
-        subscription_identifiers_available: Some(false),
+        topic_alias_maximum: Some(config.uplink_topic_alias_max).filter(|maximum| *maximum > 0),
         shared_subscription_available: Some(false),
         server_keep_alive: (keep_alive_s != connect.keep_alive).then_some(keep_alive_s),
         ..ConnackProperties::default()

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use crate::mqtt::{PacketId, ReasonCode};
+use super::Problem;
+use crate::mqtt::PacketId;
 
 /// What one device published and has not been answered yet.
 ///
@@ -20,8 +21,11 @@ struct Slot {
     packet_id: Option<PacketId>,
     bytes: usize,
     /// `None` while the stream has it.
-    outcome: Option<ReasonCode>,
+    outcome: Option<Outcome>,
 }
+
+/// Whether a message is stored, or why not.
+type Outcome = Result<(), Problem>;
 
 impl UplinkWindow {
     pub(super) fn push(&mut self, packet_id: Option<PacketId>, bytes: usize) {
@@ -35,14 +39,14 @@ impl UplinkWindow {
     }
 
     /// The last message never went to the stream.
-    pub(super) fn settle_last(&mut self, outcome: ReasonCode) {
+    pub(super) fn settle_last(&mut self, outcome: Outcome) {
         if let Some(slot) = self.slots.back_mut() {
             slot.outcome = Some(outcome);
         }
     }
 
     /// The stream finished the oldest `count` messages it had.
-    pub(super) fn settle_first(&mut self, count: u64, outcome: ReasonCode) {
+    pub(super) fn settle_first(&mut self, count: u64, outcome: Outcome) {
         let mut waiting = self.slots.iter_mut().filter(|slot| slot.outcome.is_none());
         for _ in 0..count {
             match waiting.next() {
@@ -59,7 +63,7 @@ impl UplinkWindow {
     }
 
     /// Takes the next answer whose turn it is; QoS 0 gives none.
-    pub(super) fn pop_settled(&mut self) -> Option<(PacketId, ReasonCode)> {
+    pub(super) fn pop_settled(&mut self) -> Option<(PacketId, Outcome)> {
         while let Some(outcome) = self.slots.front().and_then(|slot| slot.outcome) {
             let slot = self.slots.pop_front()?;
             self.bytes -= slot.bytes;
@@ -159,6 +163,12 @@ impl DownlinkWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mqtt::ReasonCode;
+
+    const DENIED: Problem = Problem {
+        reason: ReasonCode::NotAuthorized,
+        words: "no",
+    };
 
     fn id(value: u16) -> PacketId {
         PacketId::new(value).unwrap()
@@ -170,17 +180,14 @@ mod tests {
         window.push(Some(id(7)), 10);
         window.push(None, 5);
         window.push(Some(id(8)), 1);
-        window.settle_last(ReasonCode::NotAuthorized);
+        window.settle_last(Err(DENIED));
         assert_eq!(window.pop_settled(), None);
-        window.settle_first(1, ReasonCode::Success);
-        assert_eq!(window.pop_settled(), Some((id(7), ReasonCode::Success)));
+        window.settle_first(1, Ok(()));
+        assert_eq!(window.pop_settled(), Some((id(7), Ok(()))));
         assert_eq!(window.pop_settled(), None);
         assert_eq!((window.bytes(), window.unacknowledged()), (6, 1));
-        window.settle_first(1, ReasonCode::Success);
-        assert_eq!(
-            window.pop_settled(),
-            Some((id(8), ReasonCode::NotAuthorized))
-        );
+        window.settle_first(1, Ok(()));
+        assert_eq!(window.pop_settled(), Some((id(8), Err(DENIED))));
         assert!(window.is_empty());
         assert_eq!((window.bytes(), window.unacknowledged()), (0, 0));
     }

@@ -7,14 +7,17 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
+use bytestring::ByteString;
+
 use super::connect::Agreement;
 use super::inflight::{DownlinkWindow, UplinkWindow};
 use super::keep_alive::KeepAlive;
 use super::subscriptions::Subscriptions;
-use super::{CloseReason, Config};
+use super::topic_alias::{DownlinkAliases, UplinkAliases};
+use super::{CloseReason, Config, Problem};
 use crate::mqtt::{
-    Ack, Disconnect, Packet, PacketId, Publish, QoS, ReasonCode, Suback, Subscribe, Subscription,
-    Unsuback, Unsubscribe, UserProperties, Version,
+    Ack, Disconnect, Packet, PacketId, Publish, QoS, ReasonCode, Suback, Subscribe, Unsuback,
+    Unsubscribe, UserProperties, Version,
 };
 
 /// What the connection has to do next.
@@ -58,9 +61,12 @@ pub struct Session {
     uplink_inflight_bytes_max: usize,
     subscriptions_max: usize,
     session_expiry_asked: bool,
+    problem_information: bool,
     keep_alive: KeepAlive,
     uplink: UplinkWindow,
     downlink: DownlinkWindow,
+    uplink_aliases: UplinkAliases,
+    downlink_aliases: DownlinkAliases,
     subscriptions: Subscriptions,
     outputs: VecDeque<Output>,
     /// Set with the first `Close`: nothing is acknowledged behind it.
@@ -77,30 +83,37 @@ impl Session {
             uplink_inflight_bytes_max: config.uplink_inflight_bytes_max,
             subscriptions_max: config.subscriptions_max,
             session_expiry_asked: agreement.session_expiry_asked,
+            problem_information: agreement.problem_information,
             keep_alive: KeepAlive::new(agreement.keep_alive_s, now),
             uplink: UplinkWindow::default(),
             downlink: DownlinkWindow::new(agreement.downlink_inflight_max),
+            uplink_aliases: UplinkAliases::new(config.uplink_topic_alias_max),
+            downlink_aliases: DownlinkAliases::new(agreement.downlink_topic_alias_max),
             subscriptions: Subscriptions::default(),
             outputs: VecDeque::from([Output::Send(Packet::Connack(agreement.connack))]),
             closed: false,
         }
     }
 
-    /// Whether a PUBLISH may be fed to [`Self::handle_packet`] now.
+    /// Whether a PUBLISH may be fed to [`Self::handle_packet`] now; it gets its topic name if an alias stands for that.
     ///
+    /// Every PUBLISH comes by here in the order received, one that is shed too, because it may set an alias.
     /// An MQTT 5 device knows its window and gets 0x93 beyond it there; one that speaks 3.1.1 is held back.
-    #[must_use]
-    pub fn admission(&self, publish: &Publish) -> Admission {
+    ///
+    /// # Errors
+    /// A topic alias against the protocol; the connection ends with that Reason Code.
+    pub fn admission(&mut self, publish: &mut Publish) -> Result<Admission, ReasonCode> {
+        self.uplink_aliases.resolve(publish)?;
         let bytes_full = !self.uplink.is_empty()
             && self.uplink.bytes() + cost_bytes(publish) > self.uplink_inflight_bytes_max;
         let count_full = self.version == Version::V3_1_1
             && self.uplink.unacknowledged() >= self.uplink_inflight_max;
-        match publish.qos {
+        Ok(match publish.qos {
             QoS::AtMostOnce if bytes_full => Admission::Shed,
             QoS::AtMostOnce => Admission::Admit,
             _ if bytes_full || count_full => Admission::Hold,
             _ => Admission::Admit,
-        }
+        })
     }
 
     /// Feeds one packet from the device.
@@ -115,7 +128,7 @@ impl Session {
                 // An unknown identifier is an answer to an earlier connection's message: nothing waits for it.
                 self.downlink.acknowledge(ack.packet_id);
             }
-            Packet::Subscribe(subscribe) => self.handle_subscribe(subscribe)?,
+            Packet::Subscribe(subscribe) => self.outputs.push_back(Output::Authorize(subscribe)),
             Packet::Unsubscribe(unsubscribe) => self.handle_unsubscribe(unsubscribe),
             Packet::Pingreq => self.handle_pingreq(now),
             Packet::Disconnect(disconnect) => self.handle_disconnect(&disconnect)?,
@@ -134,15 +147,13 @@ impl Session {
         Ok(())
     }
 
-    fn handle_publish(&mut self, publish: Publish) -> Result<(), ReasonCode> {
+    fn handle_publish(&mut self, mut publish: Publish) -> Result<(), ReasonCode> {
+        self.uplink_aliases.resolve(&mut publish)?;
         if publish.qos == QoS::ExactlyOnce {
             return Err(ReasonCode::QoSNotSupported); // [MQTT-3.2.2-11]
         }
         if publish.retain {
             return Err(ReasonCode::RetainNotSupported); // [MQTT-3.2.2-14]
-        }
-        if publish.properties.topic_alias.is_some() {
-            return Err(ReasonCode::TopicAliasInvalid); // [MQTT-3.3.2-9]
         }
         if !publish.properties.subscription_identifiers.is_empty() {
             return Err(ReasonCode::ProtocolError); // [MQTT-3.3.4-6]
@@ -155,59 +166,50 @@ impl Session {
         Ok(())
     }
 
-    fn handle_subscribe(&mut self, subscribe: Subscribe) -> Result<(), ReasonCode> {
-        if subscribe.identifier.is_some() {
-            return Err(ReasonCode::SubscriptionIdentifiersNotSupported);
+    /// Answers a SUBSCRIBE: `allowed` says for each filter whether the device may have it, or why not.
+    pub fn handle_authorized(
+        &mut self,
+        subscribe: Subscribe,
+        allowed: impl Fn(&str) -> Result<(), Problem>,
+    ) {
+        let limit = self.subscriptions_max;
+        let mut words = Vec::new();
+        let mut reasons = Vec::with_capacity(subscribe.filters.len());
+        for asked in subscribe.filters {
+            let identifier = subscribe.identifier;
+            let granted = self
+                .subscriptions
+                .subscribe(asked, identifier, limit, &allowed);
+            reasons.push(match granted {
+                Ok(QoS::AtMostOnce) => ReasonCode::Success,
+                Ok(_) => ReasonCode::GrantedQoS1,
+                Err(problem) => {
+                    if !words.contains(&problem.words) {
+                        words.push(problem.words);
+                    }
+                    self.suback_code(problem.reason)
+                }
+            });
         }
-        self.outputs.push_back(Output::Authorize(subscribe));
-        Ok(())
-    }
-
-    /// Answers a SUBSCRIBE: `allowed` says for each filter whether the device may have it.
-    pub fn handle_authorized(&mut self, subscribe: Subscribe, allowed: impl Fn(&str) -> bool) {
-        let reasons = subscribe
-            .filters
-            .into_iter()
-            .map(|subscription| {
-                let reason = self.subscribe(subscription, &allowed);
-                self.suback_code(reason)
-            })
-            .collect();
         // [MQTT-3.8.4-1], [MQTT-3.8.4-6]
         self.send(Packet::Suback(Suback {
             packet_id: subscribe.packet_id,
             reasons,
-            reason_string: None,
+            reason_string: self.reason_string(&words.join("; ")),
             user: UserProperties::default(),
         }));
     }
 
-    fn subscribe(&mut self, asked: Subscription, allowed: impl Fn(&str) -> bool) -> ReasonCode {
-        if asked.filter.is_shared() {
-            return ReasonCode::SharedSubscriptionsNotSupported;
-        }
-        if !allowed(asked.filter.as_str()) {
-            return ReasonCode::NotAuthorized;
-        }
-        if !self
-            .subscriptions
-            .has_room_for(&asked.filter, self.subscriptions_max)
-        {
-            return ReasonCode::QuotaExceeded;
-        }
-        let granted = asked.qos.min(QoS::AtLeastOnce);
-        self.subscriptions.insert(asked.filter, granted);
-        match granted {
-            QoS::AtMostOnce => ReasonCode::Success,
-            _ => ReasonCode::GrantedQoS1,
-        }
+    /// Why something was refused, unless the device does not want to know or nothing was. // [MQTT-3.1.2-29]
+    fn reason_string(&self, words: &str) -> Option<ByteString> {
+        (self.problem_information && !words.is_empty()).then(|| words.into())
     }
 
     /// 3.1.1 has one failure code, 0x80.
     fn suback_code(&self, reason: ReasonCode) -> ReasonCode {
         match self.version {
-            Version::V3_1_1 if reason.is_error() => ReasonCode::UnspecifiedError,
-            _ => reason,
+            Version::V3_1_1 => ReasonCode::UnspecifiedError,
+            Version::V5 => reason,
         }
     }
 
@@ -255,11 +257,11 @@ impl Session {
 
     /// The last `Output::Publish` may not be stored: not this device's topic, or not mappable.
     ///
-    /// MQTT 5 gets `reason`. 3.1.1 has no negative PUBACK: it is acknowledged and discarded [MQTT-3.3.5-2].
-    pub fn handle_denied(&mut self, reason: ReasonCode) {
+    /// MQTT 5 is told why. 3.1.1 has no negative PUBACK: it is acknowledged and discarded [MQTT-3.3.5-2].
+    pub fn handle_denied(&mut self, problem: Problem) {
         self.uplink.settle_last(match self.version {
-            Version::V3_1_1 => ReasonCode::Success,
-            Version::V5 => reason,
+            Version::V3_1_1 => Ok(()),
+            Version::V5 => Err(problem),
         });
         self.send_pubacks();
     }
@@ -269,24 +271,29 @@ impl Session {
         if self.closed {
             return;
         }
-        self.uplink.settle_first(count, ReasonCode::Success);
+        self.uplink.settle_first(count, Ok(()));
         self.send_pubacks();
     }
 
     /// The stream refused the oldest message it had. 3.1.1 cannot be told, so it is cut off without the PUBACK it waits for.
-    pub fn handle_not_stored(&mut self, reason: ReasonCode) {
+    pub fn handle_not_stored(&mut self, problem: Problem) {
         if self.version == Version::V3_1_1 && self.uplink.owes_answer() {
             self.close(CloseReason::NotStored);
         } else {
-            self.uplink.settle_first(1, reason);
+            self.uplink.settle_first(1, Err(problem));
             self.send_pubacks();
         }
     }
 
     fn send_pubacks(&mut self) {
         // In PUBLISH order [MQTT-4.6.0-2].
-        while let Some((packet_id, reason)) = self.uplink.pop_settled() {
-            self.send(Packet::Puback(Ack::new(packet_id, reason)));
+        while let Some((packet_id, outcome)) = self.uplink.pop_settled() {
+            let mut ack = Ack::new(packet_id, ReasonCode::Success);
+            if let Err(problem) = outcome {
+                ack.reason = problem.reason;
+                ack.reason_string = self.reason_string(problem.words);
+            }
+            self.send(Packet::Puback(ack));
         }
     }
 
@@ -312,10 +319,11 @@ impl Session {
 
     /// Sends a downlink, `stream_sequence` its place in the stored order; only while [`Self::has_room`].
     pub fn handle_downlink(&mut self, mut publish: Publish, stream_sequence: u64) -> Delivered {
-        let Some(granted) = self.subscriptions.qos_of(&publish.topic) else {
+        let Some(delivery) = self.subscriptions.delivery(&publish.topic) else {
             return Delivered::NotSubscribed;
         };
-        publish.qos = publish.qos.min(granted);
+        publish.qos = publish.qos.min(delivery.qos);
+        publish.properties.subscription_identifiers = delivery.identifiers;
         publish.packet_id = match publish.qos {
             QoS::AtMostOnce => {
                 self.downlink.sent(stream_sequence);
@@ -340,6 +348,12 @@ impl Session {
         self.downlink.len()
     }
 
+    /// The last PUBLISH that [`Self::poll_output`] gave cannot be written: whether it could be without the topic alias that it sets,
+    /// which it does not any more. The device never saw it, so nothing else may use it.
+    pub fn withdraw_topic_alias(&mut self, publish: &mut Publish) -> bool {
+        self.downlink_aliases.withdraw(publish)
+    }
+
     /// Every downlink up to this stream sequence is done with.
     #[must_use]
     pub fn cursor(&self) -> u64 {
@@ -362,9 +376,12 @@ impl Session {
 
     /// The next thing to do.
     pub fn poll_output(&mut self) -> Option<Output> {
-        let output = self.outputs.pop_front();
-        if output.is_none() {
-            self.outputs = VecDeque::new(); // An idle device keeps no buffer.
+        let mut output = self.outputs.pop_front();
+        match &mut output {
+            // Aliases follow the order on the wire, so they are put in at its beginning.
+            Some(Output::Send(Packet::Publish(publish))) => self.downlink_aliases.apply(publish),
+            Some(_) => {}
+            None => self.outputs = VecDeque::new(), // An idle device keeps no buffer.
         }
         output
     }

@@ -10,8 +10,11 @@ pub mod connect;
 mod inflight;
 mod keep_alive;
 mod machine;
+mod problem;
 mod subscriptions;
+mod topic_alias;
 
 pub use close_reason::CloseReason;
 pub use config::Config;
 pub use machine::{Admission, Delivered, Output, Session};
+pub use problem::Problem;

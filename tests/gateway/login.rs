@@ -211,8 +211,11 @@ fn assert_announced(properties: &ConnAckProperties) {
     assert_eq!(properties.max_qos, Some(1));
     assert_eq!(properties.retain_available, Some(0));
     assert_eq!(properties.shared_subscription_available, Some(0));
-    assert_eq!(properties.subscription_identifiers_available, Some(0));
-    assert!(properties.topic_alias_max.unwrap_or(0) == 0);
+    assert_eq!(
+        properties.subscription_identifiers_available.unwrap_or(1),
+        1
+    );
+    assert_eq!(properties.topic_alias_max, Some(16));
     assert_eq!(properties.session_expiry_interval, Some(0));
     assert!(properties.receive_max.is_some_and(|count| count > 0));
     assert!(properties.max_packet_size.is_some_and(|bytes| bytes > 0));

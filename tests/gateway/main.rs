@@ -13,6 +13,8 @@ mod drain;
 #[cfg(test)]
 mod events;
 #[cfg(test)]
+mod explained;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod login;
@@ -28,6 +30,8 @@ mod storing;
 mod subscribe;
 #[cfg(test)]
 mod too_large;
+#[cfg(test)]
+mod topic_alias;
 #[cfg(test)]
 mod uplink;
 #[cfg(test)]

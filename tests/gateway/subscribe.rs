@@ -123,16 +123,33 @@ async fn shared_subscriptions_are_refused() {
 }
 
 #[tokio::test]
-async fn a_subscription_identifier_ends_the_connection() {
-    // G09: announced as unavailable.
+async fn a_delivery_has_the_identifiers_of_all_subscriptions_that_match() {
+    // G09 [MQTT-3.3.4-4], [MQTT-3.8.4-3]
     let site = Site::shared().await;
+    let backend = site.backend().await;
     let who = site.device();
     let mut wire = Wire::login(Protocol::V5, site.gateway.mqtt(), &who.credentials, 60).await;
-    let mut body = vec![0, 1, 2, 0x0B, 5];
-    body.extend(packet::string(&who.topic("$thing/down/+")));
-    body.push(1);
-    wire.send(&packet::packet(0x82, &body)).await;
-    assert_eq!(wire.closed().await, packet::disconnect(0xA1));
+    let topic = who.topic("$thing/down/property");
+    // One more than what a byte of a Variable Byte Integer holds, then replaced.
+    for (filter, identifier) in [
+        (&*topic, &[5][..]),
+        (&who.topic("$thing/down/+"), &[0x80, 0x01]),
+        (&topic, &[6]),
+    ] {
+        let mut body = vec![0, 1, u8::try_from(identifier.len() + 1).unwrap(), 0x0B];
+        body.extend(identifier);
+        body.extend(packet::string(filter));
+        body.push(0);
+        wire.send(&packet::packet(0x82, &body)).await;
+        let suback = wire.packet().await.unwrap();
+        assert_eq!(suback, packet::packet(0x90, &[0, 1, 0, 0]));
+    }
+    let subject = who.subject("device.down.mqtt.thing");
+    backend.publish(&subject, &[], "{}").await;
+    let both = [5, 0x0B, 6, 0x0B, 0x80, 0x01];
+    let body = [&packet::string(&topic), &both[..], b"{}"].concat();
+    assert_eq!(wire.packet().await.unwrap(), packet::packet(0x30, &body));
+    assert!(wire.ping().await.is_empty(), "one delivery");
 }
 
 #[tokio::test]

@@ -87,18 +87,6 @@ async fn a_publish_with_qos_2_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn a_topic_alias_ends_the_connection() {
-    // G09 [MQTT-3.3.2-9]. rumqttc does not send what was not announced.
-    let site = Site::shared().await;
-    let who = site.device();
-    let mut wire = Wire::login(Protocol::V5, site.gateway.mqtt(), &who.credentials, 60).await;
-    let mut body = packet::string(&who.reports());
-    body.extend([0, 1, 3, 0x23, 0, 1]);
-    wire.send(&packet::packet(0x32, &body)).await;
-    assert_eq!(wire.closed().await, packet::disconnect(0x94));
-}
-
-#[tokio::test]
 async fn a_wildcard_in_a_topic_name_ends_the_connection() {
     // G18
     let site = Site::shared().await;

@@ -29,11 +29,6 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
         "of an unknown version, 3.1.1 demands this answer where 5 only allows its own",
     ),
     (
-        "M5-037",
-        "disconnect:94",
-        "no alias is allowed at all: Topic Alias Maximum is 0",
-    ),
-    (
         "M5-055",
         "disconnect:82",
         "PUBREL belongs to QoS 2, which is announced as not available",

@@ -134,6 +134,43 @@ async fn behind_what_is_held_pings_are_answered_qos_0_is_shed_and_a_goodbye_is_h
 }
 
 #[tokio::test]
+async fn what_is_shed_behind_what_is_held_takes_no_topic_alias_along() {
+    const QOS_0: usize = 300;
+    let rig = Rig::start(&[]).await;
+    let [who, ..] = rig.devices.as_slice() else {
+        panic!("a device");
+    };
+    let mut wire = Wire::login(Protocol::V5, rig.gateway.mqtt(), &who.credentials, 60).await;
+    rig.nats.pause().await;
+    // The second has no room in the device's window of bytes.
+    for packet_id in [1, 2] {
+        let large = vec![b'x'; 700_000];
+        let publish = packet::publish(Protocol::V5, &topic(who), Some(packet_id), &large);
+        wire.send(&publish).await;
+    }
+    let aliased = |topic: &str, payload: &[u8]| {
+        let body = [&packet::string(topic), &[3, 0x23, 0, 1][..], payload].concat();
+        packet::packet(0x30, &body)
+    };
+    wire.send(&aliased(&topic(who), b"sets the alias")).await;
+    for _ in 0..QOS_0 {
+        wire.send(&aliased("", &[b'0'; 1_000])).await;
+    }
+    assert!(wire.ping().await.is_empty(), "nothing is stored yet");
+    let shed = rig.gateway.metric("jetway_uplink_shed_total").await;
+    assert!(shed > 100.0, "{shed}");
+    let uses_the_alias = [0x32, 8, 0, 0, 0, 3, 3, 0x23, 0, 1];
+    wire.send(&uses_the_alias).await;
+    rig.nats.resume();
+    for packet_id in 1..=3 {
+        assert_eq!(wire.packet().await.unwrap(), [0x40, 2, 0, packet_id]);
+    }
+    let filter = format!("device.up.mqtt.thing.{}.{}", who.product, who.name);
+    let stored = rig.backend().await.messages("DEVICE_UP", &filter).await;
+    assert_eq!(stored.last().unwrap().text(), "");
+}
+
+#[tokio::test]
 async fn the_retry_budget_holds_when_the_connection_takes_nothing_more() {
     let rig = Rig::start(&[
         ("JETWAY_PUBLISHER_RETRY_BUDGET_MS", "1000"),

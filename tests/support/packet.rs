@@ -104,7 +104,6 @@ pub fn disconnect(code: u8) -> Vec<u8> {
         0x95 => "packet too large",
         0x9A => "retain not supported",
         0x9B => "QoS not supported",
-        0xA1 => "subscription identifiers not supported",
         _ => panic!("DISCONNECT {code:#x}"),
     };
     let reason_string = [&[0x1F][..], &string(words)].concat();
