@@ -229,7 +229,6 @@ impl Driver {
 
     /// Feeds a PUBLISH if the device's window and the common pool have room; else holds QoS 1 and sheds QoS 0.
     fn admit(&mut self, mut publish: Publish) {
-        let metrics = &self.shared.metrics;
         let admission = match self.session.admission(&mut publish) {
             Ok(admission) => admission,
             Err(reason) => return self.refuse(reason),
@@ -239,7 +238,7 @@ impl Driver {
                 let bytes = publish.content_bytes();
                 match self.shared.uplink.try_permit(bytes) {
                     Some(permit) => self.handle_packet(Packet::Publish(publish), Some(permit)),
-                    None if publish.qos == QoS::AtMostOnce => drop(metrics.shed.inc()),
+                    None if publish.qos == QoS::AtMostOnce => self.shed(),
                     None => {
                         self.waiting = Some(Box::pin(self.shared.uplink.clone().permit(bytes)));
                         self.hold(publish);
@@ -247,8 +246,14 @@ impl Driver {
                 }
             }
             Admission::Hold => self.hold(publish),
-            Admission::Shed => drop(metrics.shed.inc()),
+            Admission::Shed => self.shed(),
         }
+    }
+
+    /// Drops and counts a QoS 0 message; the device spoke all the same.
+    fn shed(&mut self) {
+        self.shared.metrics.shed.inc();
+        self.session.handle_bytes(Instant::now());
     }
 
     fn hold(&mut self, publish: Publish) {
