@@ -115,7 +115,7 @@ pub(super) struct Outgoing {
     pub(super) live: Option<Subject>,
     pub(super) bytes: u32,
     pub(super) receipts: Option<Arc<Receipts>>,
-    /// When a batch with it was first sent; from then on it may be stored without our knowing.
+    /// When a batch with it was first sent; from then on it may be stored without our knowing, until an answer tells.
     pub(super) sent_at: Option<Instant>,
     /// Set when the stream refused it; it is finished when its turn comes.
     pub(super) refusal: Option<Refusal>,

@@ -2,7 +2,8 @@
 //!
 //! Invariants: one batch is open at a time; messages are finished from the front only, each exactly once; a message
 //! that may be stored without our knowing is never sent again after the retry budget, since the server's
-//! duplicate window might have forgotten it.
+//! duplicate window might have forgotten it, and before that only in a batch of its own: in a larger one the server takes
+//! a duplicate for stored even if the original is with the stream's leader alone, and would be lost with it.
 
 use std::collections::VecDeque;
 use std::str::FromStr;
@@ -176,8 +177,17 @@ impl Shard {
         }
     }
 
-    /// How many messages the next batch takes: up to a refused one, within the batch's limits, at least one.
+    /// How many messages the next batch takes: up to a refused one, within the batch's limits, at least one; one alone if
+    /// it may be stored already. What is in doubt is in front of what was never sent.
     fn batch_messages(&self) -> usize {
+        if let Some(Outgoing {
+            sent_at: Some(_),
+            refusal: None,
+            ..
+        }) = self.unfinished.front()
+        {
+            return 1;
+        }
         let mut bytes = 0;
         self.unfinished
             .iter()
@@ -237,6 +247,8 @@ impl Shard {
             );
             match read {
                 None => {}
+                // Sent before the refusal, too, of one that may be stored already and is with the leader alone.
+                Some(Answer::Stored(_)) if count == 1 => {}
                 Some(Answer::Stored(stored)) => {
                     let copies = self.finish_stored(stored.min(count), &mut finished);
                     deadline = Instant::now() + self.ack_timeout;
@@ -246,6 +258,10 @@ impl Shard {
                     let copies = self.finish_stored(stored.min(count), &mut finished);
                     self.publish_live(copies, Instant::now() + self.ack_timeout)
                         .await;
+                    // One that was sent alone may still be in doubt from before.
+                    if count > 1 {
+                        self.not_stored(count - finished);
+                    }
                     let refused = self
                         .unfinished
                         .front()
@@ -261,6 +277,9 @@ impl Shard {
                         outgoing.refusal = Some(refusal);
                     }
                     // A batch that ends before its first unfinished message has nothing more to say.
+                    if index == 0 {
+                        self.not_stored(count - finished);
+                    }
                     if index == 0 || number == count {
                         return End::Done;
                     }
@@ -293,6 +312,13 @@ impl Shard {
         // At once: giving back takes the pool's lock.
         self.pool.add_permits(freed_bytes);
         copies
+    }
+
+    /// Takes the rest of a batch out of doubt: it ended before so many messages in front of what is unfinished.
+    fn not_stored(&mut self, count: usize) {
+        for outgoing in self.unfinished.iter_mut().take(count) {
+            outgoing.sent_at = None;
+        }
     }
 
     /// The copies for whoever listens now; at most once, so what the client does not take in time shows in the count only.

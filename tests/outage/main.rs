@@ -10,6 +10,8 @@
 mod support;
 
 #[cfg(test)]
+mod cluster;
+#[cfg(test)]
 mod cut;
 #[cfg(test)]
 mod fleet;

@@ -14,7 +14,7 @@ use super::verdict::Verdict;
 /// Devices of a fleet.
 const DEVICES: usize = 20;
 /// Payload of a fleet's messages.
-const PAYLOAD_BYTES: usize = 100;
+pub(crate) const PAYLOAD_BYTES: usize = 100;
 
 /// The servers of one test.
 pub(crate) struct Rig {
@@ -48,13 +48,7 @@ impl Rig {
     ) -> Self {
         let state = tempfile::tempdir().unwrap();
         let database_url = database_url(&state);
-        let count = DEVICES.to_string();
-        let added = jetway(
-            &["device", "add", "outage", "d", "--count", &count, "--json"],
-            &[("JETWAY_DATABASE_URL", &database_url)],
-        );
-        let devices = added.lines().map(serde_json::from_str);
-        let devices = devices.collect::<Result<Vec<_>, _>>().unwrap();
+        let devices = add_devices(&database_url);
         let environment: Vec<(String, String)> = environment
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
@@ -122,7 +116,18 @@ pub(crate) fn topic(device: &DemoDevice) -> String {
     format!("$thing/up/property/{}/{}", device.product, device.name)
 }
 
-fn database_url(state: &TempDir) -> String {
+/// The devices of a fleet, added to the database.
+pub(crate) fn add_devices(database_url: &str) -> Vec<DemoDevice> {
+    let count = DEVICES.to_string();
+    let added = jetway(
+        &["device", "add", "outage", "d", "--count", &count, "--json"],
+        &[("JETWAY_DATABASE_URL", database_url)],
+    );
+    let devices = added.lines().map(serde_json::from_str);
+    devices.collect::<Result<_, _>>().unwrap()
+}
+
+pub(crate) fn database_url(state: &TempDir) -> String {
     format!("sqlite:{}", state.path().join("devices.db").display())
 }
 

@@ -1,12 +1,14 @@
 //! A backend service: it speaks NATS and JetStream and knows no MQTT.
 
+use std::time::Instant;
+
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::{self, Context, stream};
 use async_nats::{Client, HeaderMap, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 
-use super::wait::{eventually, within};
+use super::wait::{DEADLINE, eventually, within};
 
 /// Connected to one nats-server; reconnects when the server comes back.
 pub struct Backend {
@@ -113,6 +115,7 @@ impl Backend {
         };
         let stream = self.stream(stream).await;
         let consumer = stream.create_consumer(config).await.unwrap();
+        let created = Instant::now();
         let count = usize::try_from(consumer.cached_info().num_pending).unwrap();
         let mut messages = Vec::with_capacity(count);
         while messages.len() < count {
@@ -124,7 +127,12 @@ impl Backend {
                 .await
                 .unwrap();
             while let Some(message) = within("a stored message", fetched.next()).await {
-                let message = message.unwrap();
+                let message = match message {
+                    Ok(message) => message,
+                    // In a cluster it takes a moment until all servers know of a new consumer.
+                    Err(error) if created.elapsed() > DEADLINE => panic!("{error}"),
+                    Err(_not_yet) => break,
+                };
                 messages.push(Stored {
                     sequence: message.info().unwrap().stream_sequence,
                     subject: message.subject.to_string(),

@@ -21,6 +21,7 @@ mod device;
 mod fault_proxy;
 mod gateway;
 pub mod http;
+mod nats_cluster;
 mod nats_server;
 pub mod packet;
 mod reason;
@@ -33,6 +34,7 @@ pub use device::{Acked, Closed, Connect, Credentials, Device, Protocol, Publish,
 pub use fault_proxy::FaultProxy;
 pub use gateway::{DemoDevice, DevOptions, Gateway, Listening, Ready, RunOptions};
 pub use http::get as http_get;
+pub use nats_cluster::{NatsCluster, SERVERS};
 pub use nats_server::{NatsServer, binary as nats_server_binary};
 pub use tools::{jetway, jetway_fails, old_nats_server, python, succeed};
 pub use wait::{DEADLINE, eventually, lasting, within};
