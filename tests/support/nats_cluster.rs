@@ -6,7 +6,9 @@ use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::Duration;
 
+use async_nats::Request;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -114,10 +116,7 @@ impl NatsCluster {
             if leader == Some(index) {
                 return Ok(());
             }
-            let answer = backend
-                .client
-                .request(subject.clone(), body.clone().into())
-                .await;
+            let answer = ask(&backend, &subject, body.clone()).await;
             Err(format!("{leader:?} leads; {answer:?}"))
         })
         .await;
@@ -263,8 +262,23 @@ fn place(leader: &Value) -> Option<usize> {
 }
 
 async fn info(backend: &Backend, stream: &str) -> Result<Value, String> {
-    let subject = format!("$JS.API.STREAM.INFO.{stream}");
-    let answer = backend.client.request(subject, "".into()).await;
+    ask(
+        backend,
+        &format!("$JS.API.STREAM.INFO.{stream}"),
+        String::new(),
+    )
+    .await
+}
+
+/// A request of the JetStream API; without a leader nobody answers it.
+async fn ask(backend: &Backend, subject: &str, body: String) -> Result<Value, String> {
+    let request = Request::new()
+        .payload(body.into())
+        .timeout(Some(Duration::from_millis(300)));
+    let answer = backend
+        .client
+        .send_request(subject.to_owned(), request)
+        .await;
     let answer = answer.map_err(|error| error.to_string())?;
     serde_json::from_slice(&answer.payload).map_err(|error| error.to_string())
 }
