@@ -90,6 +90,18 @@ pub async fn missing(link: &Link, streams: &[Stream]) -> Result<Vec<String>, Err
     Ok(missing)
 }
 
+/// How many servers a stream is on.
+///
+/// # Errors
+/// [`Error::Stream`] when it is missing, [`Error::Request`] when the server does not answer.
+pub(super) async fn replicas(link: &Link, name: &str) -> Result<u64, Error> {
+    let config = info(link, name).await?.ok_or_else(|| Error::Stream {
+        stream: name.to_owned(),
+        reason: "it is missing".to_owned(),
+    })?;
+    Ok(durability(name, &config).replicas)
+}
+
 async fn info(link: &Link, name: &str) -> Result<Option<Value>, Error> {
     const STREAM_NOT_FOUND: u64 = 10_059;
     let answer = request(link, &format!("$JS.API.STREAM.INFO.{name}"), &Value::Null).await?;

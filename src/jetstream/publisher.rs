@@ -158,6 +158,7 @@ impl Publisher {
                     batches: 0,
                     waiting: 0,
                     stalled: false,
+                    replicated: None,
                 };
                 tasks.spawn("publisher", OnExit::Shutdown, shard.run(shutdown.clone()));
                 sender

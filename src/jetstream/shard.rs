@@ -2,8 +2,8 @@
 //!
 //! Invariants: one batch is open at a time; messages are finished from the front only, each exactly once; a message
 //! that may be stored without our knowing is never sent again after the retry budget, since the server's
-//! duplicate window might have forgotten it, and before that only in a batch of its own: in a larger one the server takes
-//! a duplicate for stored even if the original is with the stream's leader alone, and would be lost with it.
+//! duplicate window might have forgotten it; and before that, on a replicated stream, only in a batch of its own: in a larger
+//! one the server takes a duplicate for stored even if the original is with the stream's leader alone, and lost with it.
 
 use std::collections::VecDeque;
 use std::str::FromStr;
@@ -13,12 +13,12 @@ use std::time::Duration;
 use async_nats::{HeaderMap, HeaderName, HeaderValue, StatusCode, Subscriber};
 use futures_util::StreamExt;
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::batch::{self, Answer, Inbox};
 use super::publisher::{Metrics, Outgoing};
-use super::{Link, Refusal};
+use super::{Link, Refusal, provision};
 use crate::message::{Headers, Message, Subject};
 use crate::telemetry;
 
@@ -43,6 +43,8 @@ pub(super) struct Shard {
     pub(super) waiting: i64,
     /// Whether this shard's last batch had no answer.
     pub(super) stalled: bool,
+    /// Whether the stream is replicated, asked when something came into doubt, until nothing is any more.
+    pub(super) replicated: Option<bool>,
 }
 
 /// How a batch ended.
@@ -135,13 +137,16 @@ impl Shard {
     /// Sends the front of what is unfinished as one batch and waits until it ended.
     async fn publish_batch(&mut self, inbox: &Inbox, answers: &mut Subscriber) -> End {
         self.refuse_too_large();
-        let count = self.batch_messages();
-        if count == 0 {
-            return End::Done;
-        }
         if !self.link.is_connected() {
             self.stall();
             return End::Again("NATS is away".to_owned());
+        }
+        let count = match self.doubt_goes_alone().await {
+            true => 1,
+            false => self.batch_messages(),
+        };
+        if count == 0 {
+            return End::Done;
         }
         let mut state = self.link.state.clone();
         let before = *state.borrow_and_update();
@@ -177,17 +182,25 @@ impl Shard {
         }
     }
 
-    /// How many messages the next batch takes: up to a refused one, within the batch's limits, at least one; one alone if
-    /// it may be stored already. What is in doubt is in front of what was never sent.
-    fn batch_messages(&self) -> usize {
-        if let Some(Outgoing {
-            sent_at: Some(_),
-            refusal: None,
-            ..
-        }) = self.unfinished.front()
-        {
-            return 1;
+    /// Whether the next message may be stored already on a replicated stream; what is in doubt is in front of what was never
+    /// sent. The stream is asked, since an operator may have changed it; without an answer it counts as replicated.
+    async fn doubt_goes_alone(&mut self) -> bool {
+        let front = self.unfinished.front();
+        if front.is_none_or(|front| front.sent_at.is_none() || front.refusal.is_some()) {
+            self.replicated = None;
+            return false;
         }
+        if self.replicated.is_none() {
+            let replicas = provision::replicas(&self.link, &self.stream);
+            if let Ok(Ok(replicas)) = timeout(self.ack_timeout, replicas).await {
+                self.replicated = Some(replicas > 1);
+            }
+        }
+        self.replicated.unwrap_or(true)
+    }
+
+    /// How many messages the next batch takes: up to a refused one, within the batch's limits, at least one.
+    fn batch_messages(&self) -> usize {
         let mut bytes = 0;
         self.unfinished
             .iter()
@@ -376,7 +389,7 @@ impl Shard {
         } else {
             tokio::time::sleep(BACKOFF_MIN).await;
             let connected = self.link.state.wait_for(|state| state.connected);
-            drop(tokio::time::timeout(BACKOFF_MAX, connected).await);
+            drop(timeout(BACKOFF_MAX, connected).await);
         }
     }
 
