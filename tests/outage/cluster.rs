@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use tokio::time::timeout;
 
 use super::fleet::{Fleet, Journal};
 use super::rig::{PAYLOAD_BYTES, Random, add_devices, database_url, goes_on};
@@ -111,8 +112,11 @@ async fn a_message_that_only_the_leader_has_is_not_acknowledged() {
         for follower in followers {
             rig.nats.restart(follower).await;
         }
-        fleet.every_device_goes_on().await;
+        // Two servers are enough, but do not always find a leader before the third is back.
+        let by_two = timeout(Duration::from_secs(15), fleet.every_device_goes_on()).await;
         rig.nats.restart(leader).await;
+        fleet.every_device_goes_on().await;
+        println!("{TEST}: two servers were enough: {}", by_two.is_ok());
         rounds += 1;
     }
     let (verdict, _) = rig.judge(fleet).await;
