@@ -4,7 +4,7 @@
 #![no_main]
 
 use bytes::BytesMut;
-use jetway_fuzz::mqtt::{Codec, Version};
+use jetway_fuzz::mqtt::{Codec, Packet, Version};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -24,7 +24,9 @@ fuzz_target!(|data: &[u8]| {
         };
         let mut dst = BytesMut::new();
         codec.encode(&packet, &mut dst).expect("it was decoded");
-        assert!(dst.len() <= before - src.len());
+        // What is written is the shortest form, but for the property length of a DISCONNECT, which some clients miss.
+        let longer = usize::from(matches!(packet, Packet::Disconnect(_)));
+        assert!(dst.len() <= before - src.len() + longer);
         let again = codec.decode(&mut dst).expect("it was encoded");
         assert_eq!(again.as_ref(), Some(&packet));
         assert!(dst.is_empty());
