@@ -15,14 +15,7 @@ fn client(program: &str, version: &str, gateway: &Gateway, device: &DemoDevice) 
     command
         .args(["-V", version, "-h", &mqtt.ip().to_string()])
         .args(["-p", &mqtt.port().to_string()])
-        .args([
-            "-i",
-            &who.client_id,
-            "-u",
-            &who.username,
-            "-P",
-            &who.password,
-        ]);
+        .args(who.mosquitto());
     command
 }
 

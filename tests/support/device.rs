@@ -55,6 +55,12 @@ impl Credentials {
             password: format!("{token};hmacsha256"),
         }
     }
+
+    /// The options with which mosquitto's clients log in.
+    pub fn mosquitto(&self) -> [&str; 6] {
+        let (id, user, password) = (&self.client_id, &self.username, &self.password);
+        ["-i", id, "-u", user, "-P", password]
+    }
 }
 
 /// How a device connects; change a field for what a test is about.

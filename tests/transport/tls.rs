@@ -26,14 +26,7 @@ fn mosquitto(program: &str, address: SocketAddr, device: &DemoDevice, ca: &Pair)
             "-p",
             &address.port().to_string(),
         ])
-        .args([
-            "-i",
-            &who.client_id,
-            "-u",
-            &who.username,
-            "-P",
-            &who.password,
-        ])
+        .args(who.mosquitto())
         .arg("--cafile")
         .arg(&ca.certificate);
     command
