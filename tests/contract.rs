@@ -105,12 +105,9 @@ fn up(mapping: &Mapping, topic: &str, properties: PublishProperties, out: &mut S
     let uplink = mapping
         .uplink(&id, &address, &publish, &receipt)
         .expect("a message");
-    writeln!(
-        out,
-        "{topic}\n  stored  {} in {}",
-        uplink.message.subject, uplink.stream
-    )
-    .expect("a text grows");
+    let stored = &uplink.message.subject;
+    let stream = mapping.uplink_streams().join(", ");
+    writeln!(out, "{topic}\n  stored  {stored} in {stream}").expect("a text grows");
     writeln!(out, "  live    {}", uplink.live.as_deref().unwrap_or("-")).expect("a text grows");
     for (name, value) in uplink.message.headers.iter() {
         writeln!(out, "  header  {name}: {value}").expect("a text grows");

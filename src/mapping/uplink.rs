@@ -3,7 +3,6 @@
 //! The identity is given: whoever calls has authorised it. The payload is never read or copied in the `native` form.
 
 use std::fmt::Write;
-use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -39,8 +38,6 @@ pub struct Receipt<'a> {
 pub struct Uplink {
     /// To be stored.
     pub message: Message,
-    /// The stream that stores it.
-    pub stream: Arc<str>,
     /// Where the same message goes live once it is stored, if anywhere.
     pub live: Option<Subject>,
 }
@@ -110,7 +107,6 @@ impl Mapping {
                     headers,
                     payload,
                 },
-                stream: rule.stream.value.clone(),
                 live: live.transpose()?,
             }),
         }
