@@ -84,8 +84,13 @@ impl Inbox {
 pub(super) enum Answer {
     /// The first `0` messages are stored; more may follow.
     Stored(usize),
-    /// The batch is over: its first `0` messages are stored, the others are not.
-    Committed(usize),
+    /// The batch is over: its first `stored` messages are stored, the others are not.
+    Committed {
+        /// How many.
+        stored: usize,
+        /// The stream sequence of the last one; 0 if the server does not say, because it had them already.
+        sequence: u64,
+    },
     /// Message `number` (from 1) is refused for good; the batch ends before it.
     Refused {
         /// Which.
@@ -124,7 +129,10 @@ fn interpret(number: usize, body: Body) -> Answer {
         (Some("gap"), _) => Answer::Broken(format!("gap after {}", index(body.last_seq))),
         (Some("err"), Some(error)) => failed(index(body.seq), &error),
         (None, Some(error)) => failed(number, &error),
-        (None, None) => Answer::Committed(index(body.count)),
+        (None, None) => Answer::Committed {
+            stored: index(body.count),
+            sequence: body.seq.unwrap_or(0),
+        },
         (Some(kind), _) => Answer::Broken(format!("unknown answer type {kind:?}")),
     }
 }
@@ -201,12 +209,18 @@ mod tests {
         check(
             &reply(3, 3),
             r#"{"stream":"UP","seq":0,"batch":"7","count":3}"#,
-            Some(Answer::Committed(3)),
+            Some(Answer::Committed {
+                stored: 3,
+                sequence: 0,
+            }),
         );
         check(
             &reply(1, 1),
             r#"{"stream":"UP","seq":1,"duplicate": true,"batch":"7","count":1}"#,
-            Some(Answer::Committed(1)),
+            Some(Answer::Committed {
+                stored: 1,
+                sequence: 1,
+            }),
         );
         check(
             &reply(3, 9),

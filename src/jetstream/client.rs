@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use async_nats::connection::State as ConnectionState;
 use async_nats::{Client, ConnectOptions, Event};
+use futures_util::FutureExt;
 use prometheus_client::metrics::counter::Counter;
 use serde::Deserialize;
 use tokio::sync::watch;
 
+use super::shard::wire_headers;
 use super::{Error, VERSION_MIN, Version};
+use crate::message::Message;
 
 /// How to reach NATS.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -140,6 +143,16 @@ impl Link {
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Publishes if the connection takes it at once, which it does unless NATS takes nothing for long; whether it did.
+    pub fn publish_now(&self, message: Message) -> bool {
+        let subject = message.subject.to_string();
+        let headers = wire_headers(&message.headers);
+        let publish = self
+            .client
+            .publish_with_headers(subject, headers, message.payload);
+        matches!(publish.now_or_never(), Some(Ok(())))
     }
 
     /// Whether it stands now; asked of the client, whose events may be late, or lost in a flood of them.

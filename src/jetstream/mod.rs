@@ -1,71 +1,32 @@
 //! STEP 5: publish → `PublishAck`. The NATS connection, the streams that must exist, the publisher.
 //!
-//! Nothing here knows devices or MQTT. Consumers for workers arrive with the first worker.
+//! Beside it what streams keep: buckets of keys, reading back, the feed. Nothing here knows devices or MQTT.
 
+mod backlog;
 mod batch;
+pub mod bucket;
 pub mod client;
+pub mod consumer;
+mod direct;
+mod error;
+pub mod feed;
+pub mod marks;
 pub mod provision;
 pub mod publisher;
+mod reader;
 pub mod receipts;
 mod shard;
+mod stored;
 mod version;
 
+pub use backlog::Backlog;
+pub use bucket::Bucket;
 pub use client::Link;
+pub use direct::Error as ReadError;
+pub use error::Error;
+pub use feed::{Fed, Feed};
 pub use publisher::{Permit, Publisher};
+pub use reader::Reader;
 pub use receipts::{Receipts, Refusal};
+pub use stored::Stored;
 pub use version::{VERSION_MIN, Version};
-
-/// Why the NATS side cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// No connection within the configured time.
-    #[error("no NATS server at {url}: {reason}")]
-    Connect {
-        /// Where it was expected.
-        url: String,
-        /// What the client saw last.
-        reason: String,
-    },
-    /// The server lacks what the uplink is built on.
-    #[error(
-        "nats-server {found} at {url} is too old: {VERSION_MIN} or newer is needed (fast batch ingest)"
-    )]
-    ServerTooOld {
-        /// Where it is.
-        url: String,
-        /// The version that it announced.
-        found: String,
-    },
-    /// JetStream is off, or the account may not use it.
-    #[error("JetStream is not available at {url}: {reason}")]
-    NoJetStream {
-        /// Where it was asked.
-        url: String,
-        /// What the server answered.
-        reason: String,
-    },
-    /// A request got no answer.
-    #[error("no answer to {subject}: {reason}")]
-    Request {
-        /// The API subject.
-        subject: String,
-        /// What the client saw.
-        reason: String,
-    },
-    /// The server refused a stream.
-    #[error("stream {stream}: the server refused it: {reason}")]
-    Stream {
-        /// Its name.
-        stream: String,
-        /// The server's words.
-        reason: String,
-    },
-    /// The stream acknowledges before it stores.
-    #[error(
-        "stream {stream} has persist_mode async: it acknowledges before it stores, so no PUBACK would mean stored; change it, or set nats.allow_async_persist = true"
-    )]
-    AsyncPersist {
-        /// Its name.
-        stream: String,
-    },
-}

@@ -230,7 +230,7 @@ fn config_of(mut answer: Value) -> Value {
         .unwrap_or_default()
 }
 
-fn refused(stream: &str, error: &Value) -> Error {
+pub(super) fn refused(stream: &str, error: &Value) -> Error {
     let text = |key: &str| error.get(key).map(ToString::to_string).unwrap_or_default();
     Error::Stream {
         stream: stream.to_owned(),
@@ -243,7 +243,7 @@ fn refused(stream: &str, error: &Value) -> Error {
 }
 
 /// One JetStream API request; a server that just started may need a moment before JetStream answers.
-async fn request(link: &Link, subject: &str, body: &Value) -> Result<Value, Error> {
+pub(super) async fn request(link: &Link, subject: &str, body: &Value) -> Result<Value, Error> {
     const TRIES: u32 = 50;
     const BETWEEN: Duration = Duration::from_millis(100);
     let payload = match body {

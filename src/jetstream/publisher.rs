@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use prometheus_client::metrics::counter::Counter;
@@ -128,6 +129,7 @@ pub struct Publisher {
     pool: Arc<Semaphore>,
     capacity: usize,
     metrics: Metrics,
+    stored_sequence: Arc<AtomicU64>,
 }
 
 impl Publisher {
@@ -142,6 +144,7 @@ impl Publisher {
     ) -> Self {
         let metrics = Metrics::default();
         let pool = Arc::new(Semaphore::new(config.inflight_bytes_max));
+        let stored_sequence = Arc::<AtomicU64>::default();
         let shards = (0..config.shards)
             .map(|_| {
                 // Every queued message holds a permit of at least OVERHEAD_BYTES, so this can never be full.
@@ -152,6 +155,7 @@ impl Publisher {
                     queue,
                     pool: Arc::clone(&pool),
                     metrics: metrics.clone(),
+                    stored_sequence: Arc::clone(&stored_sequence),
                     ack_timeout: Duration::from_millis(config.ack_timeout_ms),
                     retry_budget: Duration::from_millis(config.retry_budget_ms),
                     unfinished: VecDeque::new(),
@@ -169,6 +173,7 @@ impl Publisher {
             pool,
             capacity: config.inflight_bytes_max,
             metrics,
+            stored_sequence,
         }
     }
 
@@ -235,6 +240,12 @@ impl Publisher {
     pub async fn drained(&self) {
         let all = u32::try_from(self.capacity).unwrap_or(u32::MAX);
         drop(self.pool.acquire_many(all).await);
+    }
+
+    /// A stream sequence that is known to be used: what is stored later has a higher one.
+    #[must_use]
+    pub fn stored_sequence(&self) -> u64 {
+        self.stored_sequence.load(Ordering::Acquire)
     }
 
     /// Publishes its figures under `prefix`.

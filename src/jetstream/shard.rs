@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_nats::{HeaderMap, HeaderName, HeaderValue, StatusCode, Subscriber};
@@ -34,6 +35,8 @@ pub(super) struct Shard {
     pub(super) queue: mpsc::Receiver<Outgoing>,
     pub(super) pool: Arc<Semaphore>,
     pub(super) metrics: Metrics,
+    /// The highest stream sequence that is known to be used, by all shards together.
+    pub(super) stored_sequence: Arc<AtomicU64>,
     pub(super) ack_timeout: Duration,
     pub(super) retry_budget: Duration,
     /// Taken from the queue and not finished, in the order of publishing.
@@ -267,7 +270,8 @@ impl Shard {
                     deadline = Instant::now() + self.ack_timeout;
                     self.publish_live(copies, deadline).await;
                 }
-                Some(Answer::Committed(stored)) => {
+                Some(Answer::Committed { stored, sequence }) => {
+                    self.stored_sequence.fetch_max(sequence, Ordering::Release);
                     let copies = self.finish_stored(stored.min(count), &mut finished);
                     self.publish_live(copies, Instant::now() + self.ack_timeout)
                         .await;
@@ -413,7 +417,8 @@ impl Outgoing {
 }
 
 /// Plain data to what the NATS client sends; a header that would break the protocol was encoded where it was added.
-fn wire_headers(headers: &Headers) -> HeaderMap {
+/// As the client takes them.
+pub(super) fn wire_headers(headers: &Headers) -> HeaderMap {
     let mut wire = HeaderMap::new();
     for (name, value) in headers.iter() {
         match (HeaderName::from_str(name), HeaderValue::from_str(value)) {

@@ -1,0 +1,369 @@
+//! A durable pull consumer: its messages are shared by all who pull, on any node, each message given to one of them.
+//!
+//! One pull at a time, of as many messages as its caller has room for. What is not answered comes again: at once after
+//! [`Answer::Nak`], else when [`Durable::ack_wait`] is over without [`Answer::Progress`]. Answers are sent, not confirmed: one that
+//! is lost with a connection means that its message comes once more. What was in flight over an outage comes again the
+//! same way.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::{StatusCode, Subscriber};
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::client::State;
+use super::provision::{self, refused};
+use super::{Error, Link};
+use crate::message::{Headers, Message, Subject};
+use crate::telemetry;
+
+/// How long the server keeps a pull that finds no messages. A pull cannot be taken back without losing what is on its way, so
+/// who stops waits as long for its end.
+const PULL_EXPIRES: Duration = Duration::from_secs(2);
+/// After this a pull counts as lost without the server's word.
+const PULL_LOST: Duration = Duration::from_secs(4);
+/// What the server says about a stored message to those who read it back; a sender's own words in their place are dropped.
+const ABOUT_STORED: [&str; 4] = [
+    "Nats-Subject",
+    "Nats-Sequence",
+    "Nats-Last-Sequence",
+    "Nats-Time-Stamp",
+];
+
+/// What a durable consumer is.
+#[derive(Debug, Clone)]
+pub struct Durable {
+    /// Of which stream.
+    pub stream: Arc<str>,
+    /// Its name: no `.`, `*`, `>`, `/`, space.
+    pub name: Box<str>,
+    /// For the operator who lists consumers.
+    pub description: String,
+    /// What it selects; no two may overlap.
+    pub filters: Vec<Subject>,
+    /// After this without a word a message is given to someone else.
+    pub ack_wait: Duration,
+    /// The server deletes the consumer when nobody has pulled for so long.
+    pub inactive_threshold: Duration,
+}
+
+/// A durable consumer as one puller sees it.
+pub struct Consumer {
+    link: Link,
+    stream: Arc<str>,
+    name: Box<str>,
+    /// Where deliveries come, without the number of the pull.
+    inbox: String,
+    deliveries: Subscriber,
+    pull: Option<Pull>,
+    pulls: u64,
+    state: watch::Receiver<State>,
+    epoch: u64,
+}
+
+struct Pull {
+    reply: String,
+    remaining: usize,
+    lost_at: Instant,
+}
+
+/// A message in the hands of this puller until it is answered.
+#[derive(Debug)]
+pub struct Delivered {
+    /// The stored message, with headers that say subject, sequence and time as for a direct get.
+    pub message: Message,
+    /// Its stream sequence.
+    pub sequence: u64,
+    /// What it counts, in bytes.
+    pub bytes: usize,
+    /// Where [`Consumer::answer`] goes.
+    pub reply: Subject,
+}
+
+/// What comes next.
+#[derive(Debug)]
+pub enum Next {
+    /// A message.
+    Message(Delivered),
+    /// The pull is over; another one may follow at once.
+    Ended,
+    /// The server did not take the pull, and says why; wait before the next.
+    Refused(String),
+    /// The consumer does not exist any more.
+    Gone,
+}
+
+/// What a puller says about a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// It is done.
+    Ack,
+    /// Someone should have it, now.
+    Nak,
+    /// It is being worked on: `ack_wait` begins anew.
+    Progress,
+}
+
+impl Consumer {
+    /// Opens the consumer; one that does not exist yet is created and begins with stream sequence `start`.
+    ///
+    /// # Errors
+    /// [`Error::Request`] when the server does not answer, [`Error::Stream`] when it refuses.
+    pub async fn open(link: &Link, durable: &Durable, start: u64) -> Result<Self, Error> {
+        const EXISTS_OTHERWISE: u64 = 10_148; // Begun elsewhere, which is what it is for.
+        let (stream, name) = (&durable.stream, &durable.name);
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let body = json!({
+            "stream_name": &**stream,
+            "action": "create",
+            "config": {
+                "durable_name": &**name,
+                "description": durable.description,
+                "deliver_policy": "by_start_sequence",
+                "opt_start_seq": start.max(1),
+                "ack_policy": "explicit",
+                "ack_wait": nanoseconds(durable.ack_wait),
+                "max_deliver": -1,
+                "max_ack_pending": -1,
+                "filter_subjects": durable.filters.iter().map(|filter| &**filter).collect::<Vec<_>>(),
+                "replay_policy": "instant",
+                "inactive_threshold": nanoseconds(durable.inactive_threshold),
+            },
+        });
+        let subject = format!("$JS.API.CONSUMER.CREATE.{stream}.{name}");
+        let answer = provision::request(link, &subject, &body).await?;
+        if let Some(error) = answer.get("error")
+            && error.get("err_code").and_then(Value::as_u64) != Some(EXISTS_OTHERWISE)
+        {
+            return Err(refused(stream, error));
+        }
+        let inbox = format!("_jw.pull.{:016x}", telemetry::random_u64());
+        let subscribed = link.client.subscribe(format!("{inbox}.*")).await;
+        let deliveries = subscribed.map_err(|error| Error::Request {
+            subject: inbox.clone(),
+            reason: error.to_string(),
+        })?;
+        let mut state = link.state.clone();
+        let epoch = state.borrow_and_update().epoch;
+        Ok(Self {
+            link: link.clone(),
+            stream: Arc::clone(stream),
+            name: name.clone(),
+            inbox,
+            deliveries,
+            pull: None,
+            pulls: 0,
+            state,
+            epoch,
+        })
+    }
+
+    /// Whether messages may still come by the last [`pull`](Self::pull).
+    #[must_use]
+    pub fn is_pulling(&self) -> bool {
+        self.pull.is_some()
+    }
+
+    /// Asks for at most so many messages, in place of what was asked for before.
+    pub async fn pull(&mut self, messages: usize) {
+        self.pulls += 1;
+        let reply = format!("{}.{}", self.inbox, self.pulls);
+        let subject = format!("$JS.API.CONSUMER.MSG.NEXT.{}.{}", self.stream, self.name);
+        let expires = PULL_EXPIRES.as_nanos();
+        let body = format!(r#"{{"batch":{messages},"expires":{expires}}}"#);
+        let sent = self
+            .link
+            .client
+            .publish_with_reply(subject, reply.clone(), body.into())
+            .await;
+        // What could not be sent is lost like what was lost on its way.
+        if let Err(error) = sent {
+            tracing::debug!(consumer = &*self.name, %error, "pull not sent");
+        }
+        self.pull = Some(Pull {
+            reply,
+            remaining: messages,
+            lost_at: Instant::now() + PULL_LOST,
+        });
+    }
+
+    /// Waits for what comes next. Cancel-safe.
+    pub async fn next(&mut self) -> Next {
+        loop {
+            let lost_at = self.pull.as_ref().map(|pull| pull.lost_at);
+            let (state, epoch) = (&mut self.state, self.epoch);
+            tokio::select! {
+                delivery = self.deliveries.next() => {
+                    let Some(delivery) = delivery else {
+                        return Next::Gone;
+                    };
+                    if let Some(next) = self.read(delivery) {
+                        return next;
+                    }
+                }
+                () = wait_until(lost_at) => {
+                    self.pull = None;
+                    return Next::Ended;
+                }
+                epoch = next_epoch(state, epoch) => {
+                    self.epoch = epoch;
+                    // A server forgets a pull whose inbox was away.
+                    self.pull = None;
+                    return Next::Ended;
+                }
+            }
+        }
+    }
+
+    /// Answers a message.
+    pub async fn answer(&self, reply: Subject, answer: Answer) {
+        let word = match answer {
+            Answer::Ack => "+ACK",
+            Answer::Nak => "-NAK",
+            Answer::Progress => "+WPI",
+        };
+        let sent = self
+            .link
+            .client
+            .publish(reply.to_string(), word.into())
+            .await;
+        if let Err(error) = sent {
+            tracing::debug!(consumer = &*self.name, %error, "answer not sent, the message comes again");
+        }
+    }
+
+    fn read(&mut self, delivery: async_nats::Message) -> Option<Next> {
+        let Some(status) = delivery.status else {
+            if let Some(pull) = &mut self.pull {
+                pull.remaining = pull.remaining.saturating_sub(1);
+                if pull.remaining == 0 {
+                    self.pull = None;
+                }
+            }
+            return delivered(delivery).map(Next::Message);
+        };
+        let current = |pull: &mut Pull| pull.reply == delivery.subject.as_str();
+        self.pull.take_if(current)?;
+        let description = delivery.description.unwrap_or_default();
+        Some(match status {
+            StatusCode::TIMEOUT => Next::Ended,
+            StatusCode::NO_RESPONDERS => Next::Gone,
+            _ if description.eq_ignore_ascii_case("consumer deleted") => Next::Gone,
+            _ => Next::Refused(format!("{status} {description}")),
+        })
+    }
+}
+
+/// Deletes a durable consumer that nobody pulls from and none of whose messages are in anyone's hands but `own` ones; gives
+/// whether it is gone.
+///
+/// # Errors
+/// [`Error::Request`] when the server does not answer, [`Error::Stream`] when it refuses.
+pub async fn delete_unused(link: &Link, durable: &Durable, own: u64) -> Result<bool, Error> {
+    const TRIES: u32 = 10;
+    /// In a row: others may be between two pulls.
+    const LOOKS: u32 = 2;
+    const BETWEEN: Duration = Duration::from_millis(50);
+    let (stream, name) = (&durable.stream, &durable.name);
+    let mut looks = 0;
+    for _ in 0..TRIES {
+        let subject = format!("$JS.API.CONSUMER.INFO.{stream}.{name}");
+        let info = provision::request(link, &subject, &Value::Null).await?;
+        if info.get("error").is_some() {
+            return Ok(true);
+        }
+        let count = |key: &str| info.get(key).and_then(Value::as_u64).unwrap_or_default();
+        let unused = count("num_waiting") == 0 && count("num_ack_pending") <= own;
+        looks = if unused { looks + 1 } else { 0 };
+        if looks == LOOKS {
+            let subject = format!("$JS.API.CONSUMER.DELETE.{stream}.{name}");
+            provision::request(link, &subject, &Value::Null).await?;
+            return Ok(true);
+        }
+        // The server may not have seen yet that we stopped, nor our last answers.
+        tokio::time::sleep(BETWEEN).await;
+    }
+    Ok(false)
+}
+
+async fn wait_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => pending().await,
+    }
+}
+
+async fn next_epoch(state: &mut watch::Receiver<State>, epoch: u64) -> u64 {
+    let next = state.wait_for(|state| state.epoch != epoch).await;
+    match next.map(|state| state.epoch) {
+        Ok(epoch) => epoch,
+        Err(_closed) => pending().await,
+    }
+}
+
+/// What came, as plain data; nothing if it is no delivery of a consumer.
+fn delivered(delivery: async_nats::Message) -> Option<Delivered> {
+    let reply: Subject = delivery.reply.as_ref()?.as_str().into();
+    let (sequence, stored_at) = place(&reply)?;
+    let mut headers = Headers::default();
+    if let Some(received) = &delivery.headers {
+        for (name, values) in received.iter() {
+            let name = name.to_string();
+            for value in values {
+                if !ABOUT_STORED.contains(&name.as_str()) {
+                    headers.push(name.clone(), value.as_str());
+                }
+            }
+        }
+    }
+    headers.push("Nats-Sequence", sequence.to_string());
+    headers.push("Nats-Time-Stamp", stored_at);
+    Some(Delivered {
+        message: Message {
+            subject: delivery.subject.as_str().into(),
+            headers,
+            payload: delivery.payload,
+        },
+        sequence,
+        bytes: delivery.length,
+        reply,
+    })
+}
+
+/// Stream sequence and time of a delivery, from `$JS.ACK.<stream>.<consumer>.<times>.<sequence>.<number>.<time>.<left>`;
+/// the longer form has domain and account behind `ACK` and may have more at its end (ADR-15).
+fn place(reply: &str) -> Option<(u64, String)> {
+    let tokens: Vec<_> = reply.strip_prefix("$JS.ACK.")?.split('.').collect();
+    let skipped = match tokens.len() {
+        7 => 0,
+        9.. => 2,
+        _ => return None,
+    };
+    let sequence = tokens.get(skipped + 3)?.parse().ok()?;
+    let nanoseconds = tokens.get(skipped + 5)?.parse().ok()?;
+    let stored_at = OffsetDateTime::from_unix_timestamp_nanos(nanoseconds).ok()?;
+    Some((sequence, stored_at.format(&Rfc3339).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delivery_says_where_it_is_stored() {
+        let expected = Some((100, "2026-09-24T08:27:50.084404Z".to_owned()));
+        let end = "MQTT.share.3.100.7.1790238470084404000.42";
+        assert_eq!(place(&format!("$JS.ACK.{end}")), expected);
+        assert_eq!(place(&format!("$JS.ACK._.hash.{end}")), expected);
+        assert_eq!(place(&format!("$JS.ACK.domain.hash.{end}.more")), expected);
+        for other in ["_INBOX.1", "$JS.ACK.a.b.1.x.1.1.1", "$JS.ACK.a.b.1.2.3.4"] {
+            assert_eq!(place(other), None, "{other}");
+        }
+    }
+}
