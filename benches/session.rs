@@ -16,7 +16,7 @@ use jetway::mqtt::{
     Subscribe, Subscription, TopicFilter, UserProperties, Version,
 };
 use jetway::session::connect::agree;
-use jetway::session::{Config, Delivered, Output, Session};
+use jetway::session::{Config, Delivered, Incoming, Output, Session, Source, Start};
 
 /// Messages that are in the window together.
 const WINDOW: u16 = 16;
@@ -34,14 +34,21 @@ fn session(now: Instant) -> Session {
         properties: ConnectProperties::default(),
     };
     let agreement = agree(&connect, &config).expect("an ordinary CONNECT");
-    let mut session = Session::new(agreement, &config, now);
+    let start = Start {
+        id: "session".into(),
+        restored: None,
+        stored: false,
+    };
+    let mut session = Session::new(agreement, &config, start, now);
     drain(&mut session);
     session
 }
 
 fn drain(session: &mut Session) {
     while let Some(output) = session.poll_output() {
-        black_box(output);
+        if matches!(black_box(output), Output::Save(_)) {
+            session.handle_saved();
+        }
     }
 }
 
@@ -99,7 +106,7 @@ fn downlink(criterion: &mut Criterion) {
         }],
         user: UserProperties::default(),
     };
-    session.handle_authorized(subscribe, |_| Ok(()));
+    session.handle_authorized(subscribe, |_| Ok(0));
     drain(&mut session);
 
     let mut group = criterion.benchmark_group("session");
@@ -109,12 +116,20 @@ fn downlink(criterion: &mut Criterion) {
             || window("$thing/down/property/demo01/device0001"),
             |messages| {
                 for publish in messages {
-                    let delivered = session.handle_downlink(publish, 1);
-                    assert_eq!(delivered, Delivered::Sent, "the filter matches");
+                    let incoming = Incoming {
+                        publish,
+                        source: Source::Stream(session.taken() + 1),
+                        own: false,
+                    };
+                    let delivered = session.handle_downlink(incoming);
+                    let sent = Delivered::Sent(QoS::AtLeastOnce);
+                    assert_eq!(delivered, sent, "the filter matches");
                 }
                 while let Some(output) = session.poll_output() {
-                    let Output::Send(Packet::Publish(publish)) = output else {
-                        panic!("expected a PUBLISH, found {output:?}");
+                    let publish = match output {
+                        Output::Send(Packet::Publish(publish)) => publish,
+                        Output::Settled { .. } => continue,
+                        other => panic!("expected a PUBLISH, found {other:?}"),
                     };
                     let id = publish.packet_id.expect("QoS 1 has a packet identifier");
                     let ack = Packet::Puback(Ack::new(id, ReasonCode::Success));

@@ -16,6 +16,7 @@ use crate::connection;
 use crate::jetstream;
 use crate::mapping;
 use crate::net;
+use crate::ownership;
 use crate::session;
 use crate::telemetry;
 
@@ -30,7 +31,7 @@ const SERVER_REFERENCE_BYTES_MAX: usize = 1_000;
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Which topic rules and login apply.
-    pub profile: Profile,
+    pub profile: mapping::Profile,
     /// The plain MQTT listener, and the limits of all listeners.
     pub mqtt: net::Config,
     /// Further listeners: TLS, WebSocket, PROXY protocol, Unix sockets.
@@ -39,6 +40,8 @@ pub struct Config {
     pub connection: connection::Config,
     /// Sessions of devices.
     pub session: session::Config,
+    /// How nodes own sessions.
+    pub ownership: ownership::Config,
     /// Logins.
     pub auth: auth::Config,
     /// Database of products and devices.
@@ -57,15 +60,6 @@ pub struct Config {
     pub drain: Drain,
     /// Logs.
     pub log: telemetry::Config,
-}
-
-/// A set of topic rules and logins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Default)]
-#[serde(rename_all = "lowercase")]
-pub enum Profile {
-    /// Devices of products with the platform's topics and credentials.
-    #[default]
-    Device,
 }
 
 /// Where products and devices are.
@@ -191,7 +185,7 @@ impl Config {
             }
         }
         // What was wrong in the file or the environment is reported and left out, so this reads the rest.
-        let config: Self = match Table::try_into(merged) {
+        let mut config: Self = match Table::try_into(merged) {
             Ok(config) => config,
             Err(error) => {
                 faults.push(error.to_string());
@@ -200,9 +194,19 @@ impl Config {
         };
         faults.extend(config.validate());
         match faults.is_empty() {
-            true => Ok(config),
+            true => {
+                let profile = config.profile;
+                config.set_profile(profile);
+                Ok(config)
+            }
             false => Err(Faults(faults)),
         }
+    }
+
+    /// Sets the profile, here and in the section that depends on it.
+    pub fn set_profile(&mut self, profile: mapping::Profile) {
+        self.profile = profile;
+        self.mapping.profile = profile;
     }
 
     /// All listeners, the plain one first.
@@ -217,6 +221,7 @@ impl Config {
             ("mqtt", self.mqtt.validate()),
             ("connection", self.connection.validate()),
             ("session", self.session.validate()),
+            ("ownership", self.ownership.validate()),
             ("auth", self.auth.validate()),
             ("database", self.database.pool().validate()),
             ("nats", self.nats.validate()),

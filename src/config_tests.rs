@@ -60,7 +60,7 @@ fn all_faults_are_reported_at_once_with_their_place() {
         &[
             ("JETWAY_HTTP_LISTEN", "8080"),
             ("JETWAY_HTTP_LISTENN", "127.0.0.1:1"),
-            ("JETWAY_PROFILE", "open"),
+            ("JETWAY_PROFILE", "cow"),
         ],
     )
     .unwrap_err();

@@ -3,12 +3,19 @@
 //! An identity never comes from a topic (SUBJECTS §1). Both names are opaque here; only
 //! `mapping::subject` writes them into subjects.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// The longest product id or device name in bytes of UTF-8.
 pub const NAME_BYTES_MAX: usize = 128;
+
+/// The product id of all clients of the open profile, which know no products.
+const OPEN_PRODUCT: &str = "open";
+
+/// What a client identifier may hold and one topic level cannot, and the escape itself, which comes first.
+const ESCAPES: [(&str, &str); 4] = [("%", "%25"), ("/", "%2F"), ("+", "%2B"), ("#", "%23")];
 
 /// A product id and a device name: both non-empty, at most [`NAME_BYTES_MAX`] bytes, and legal as one MQTT topic level.
 ///
@@ -30,6 +37,39 @@ impl DeviceId {
         Ok(Self {
             text: format!("{product}/{name}").into(),
         })
+    }
+
+    /// Who a client of the open profile is: its client identifier alone says it.
+    ///
+    /// Reversible: [`Self::client_id`] gives the identifier back.
+    ///
+    /// # Errors
+    /// The identifier is empty or, with what must be escaped in it, longer than [`NAME_BYTES_MAX`].
+    pub fn open(client_id: &str) -> Result<Self, Error> {
+        let name = ESCAPES.iter().fold(
+            Cow::Borrowed(client_id),
+            |name, (plain, escaped)| match name.contains(plain) {
+                true => Cow::Owned(name.replace(plain, escaped)),
+                false => name,
+            },
+        );
+        Self::new(OPEN_PRODUCT, &name)
+    }
+
+    /// The client identifier that [`Self::open`] made this of.
+    #[must_use]
+    pub fn client_id(&self) -> Cow<'_, str> {
+        let name = self.name();
+        match name.contains('%') {
+            true => ESCAPES
+                .iter()
+                .rev()
+                .fold(name.to_owned(), |name, (plain, escaped)| {
+                    name.replace(escaped, plain)
+                })
+                .into(),
+            false => name.into(),
+        }
     }
 
     fn split(&self) -> (&str, &str) {
@@ -106,6 +146,8 @@ pub enum Scope {
     Full,
     /// Only dynamic registration: it has no secret yet.
     Register,
+    /// All topics there are, except to publish to those that start with `$`: a client of the open profile.
+    Open,
 }
 
 /// One connection of a device, as status events, logs and the connection table know it.
@@ -135,19 +177,49 @@ pub enum Direction {
     Up,
     /// Cloud to device.
     Down,
+    /// Whoever is connected to whoever subscribed: the open profile.
+    Both,
 }
 
 /// What a topic name or filter addresses, read by `mapping`; borrowed from the topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address<'a> {
+    /// The topic name or filter itself.
+    pub topic: &'a str,
     /// Which way.
     pub direction: Direction,
     /// The subtree: `thing`, `ota`, …
     pub handle: &'a str,
     /// The type level (`property`, …); empty where the rule has none. In a filter it may be `+`.
     pub kind: &'a str,
-    /// The product id level.
+    /// The product id level; empty in the open profile, whose topics name nobody.
     pub product: &'a str,
-    /// The device name level.
+    /// The device name level; empty likewise.
     pub name: &'a str,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_client_identifier_is_given_back(client_id in "[%/+#2FB53a]{1,30}|[^\u{0}]{1,20}") {
+            let id = DeviceId::open(&client_id).unwrap();
+            prop_assert_eq!(id.client_id(), client_id);
+            prop_assert_eq!(id.product(), "open");
+        }
+    }
+
+    #[test]
+    fn what_one_topic_level_cannot_hold_is_escaped() {
+        let name = |client_id| DeviceId::open(client_id).map(|id| id.name().to_owned());
+        assert_eq!(name("sensor-1"), Ok("sensor-1".to_owned()));
+        assert_eq!(name("a/%+#"), Ok("a%2F%25%2B%23".to_owned()));
+        assert_eq!(name(""), Err(Error::Empty("deviceName")));
+        let long = "/".repeat(NAME_BYTES_MAX / 3 + 1);
+        assert_eq!(name(&long), Err(Error::TooLong("deviceName", 129)));
+    }
 }

@@ -9,18 +9,21 @@ use anyhow::{Context, Result, bail};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry as MetricRegistry;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::Admin;
 use crate::auth::{Authenticator, Devices};
 use crate::config::{Config, Faults};
 use crate::connection::{self, Shared};
-use crate::downlink::{self, Live};
+use crate::dlq::DeadLetters;
+use crate::downlink::{self, Delivery, Live, Reports, Retained, Shares};
 use crate::jetstream::provision::{self, Stream};
-use crate::jetstream::{Link, Publisher, publisher};
-use crate::mapping::{Downlink, Mapping};
+use crate::jetstream::{Feed, Link, Publisher, Reader, publisher};
+use crate::mapping::{Mapping, Profile};
 use crate::net;
 use crate::net::{Accepted, Address, Bound, Connections, Listener, Renewal, listener};
+use crate::ownership::{Ownership, Wills};
 use crate::registry::{Command, Registry};
 use crate::status::Status;
 use crate::tasks::{OnExit, Tasks};
@@ -31,6 +34,8 @@ use crate::uplink::Uplink;
 const NATS_HEADROOM_BYTES: usize = 8 * 1024;
 /// Shards of a status stream: one device's events stay in order in any number; one is enough for a storm.
 const STATUS_SHARDS: usize = 1;
+/// Sessions without a connection that are cared for at once, beyond those already under way.
+const ORPHANS_MAX: usize = 64;
 
 /// A running gateway.
 pub struct Gateway {
@@ -49,7 +54,9 @@ pub struct Gateway {
     /// Of each listener.
     connections: Arc<[Tasks]>,
     accepting: Tasks,
-    registry: Arc<Registry<Downlink>>,
+    /// What connections started beside themselves.
+    beside: Tasks,
+    registry: Arc<Registry<Delivery>>,
     publishers: Vec<Publisher>,
     link: Link,
     draining: Arc<AtomicBool>,
@@ -101,6 +108,17 @@ fn check_retry_budget(config: &Config, mapping: &Mapping) -> Result<(), Faults> 
     }
 }
 
+/// Who may connect; the open profile needs no database for it.
+async fn authenticator(config: &Config) -> Result<Authenticator> {
+    if config.profile == Profile::Open {
+        return Ok(Authenticator::open());
+    }
+    let devices = Devices::open(&config.database.url, &config.database.pool())
+        .await
+        .context("database of devices")?;
+    Ok(Authenticator::new(&config.auth, devices))
+}
+
 /// All listeners of a configuration, the plain one first.
 fn bind(config: &Config) -> Result<Vec<Listener>> {
     let connections_max = listener::connections_max(&config.mqtt);
@@ -131,9 +149,7 @@ impl Gateway {
     /// What is missing to start, and what was expected.
     pub async fn start(config: &Config, stop: CancellationToken) -> Result<Self> {
         let mapping = Arc::new(mapping(config)?);
-        let devices = Devices::open(&config.database.url, &config.database.pool())
-            .await
-            .context("database of devices")?;
+        let authenticator = authenticator(config).await?;
         let link = Link::connect(&config.nats).await?;
         let streams = streams(&mapping);
         let durabilities = provision::ensure(
@@ -165,7 +181,9 @@ impl Gateway {
             services_stop,
             metrics,
         };
-        let gateway = parts.start(devices, streams, listeners, http, stop).await?;
+        let gateway = parts
+            .start(authenticator, streams, listeners, http, stop)
+            .await?;
         on_error.disarm();
         Ok(gateway)
     }
@@ -193,6 +211,7 @@ impl Gateway {
         for connections in &*self.connections {
             connections.wait().await;
         }
+        self.beside.wait().await;
         for publisher in &self.publishers {
             publisher.drained().await;
         }
@@ -203,6 +222,14 @@ impl Gateway {
         }
         tracing::info!("drained");
     }
+}
+
+/// The publishers of the streams that a gateway writes.
+struct Stores {
+    uplink: Publisher,
+    status: Publisher,
+    application: Publisher,
+    dead_letters: Publisher,
 }
 
 /// What is built first, while the rest is wired.
@@ -218,7 +245,7 @@ struct Parts<'a> {
 impl Parts<'_> {
     async fn start(
         mut self,
-        devices: Devices,
+        authenticator: Authenticator,
         streams: Vec<Stream>,
         listeners: Vec<Listener>,
         http: TcpListener,
@@ -235,17 +262,22 @@ impl Parts<'_> {
         };
         let status = self.publisher("DEVICE_STATUS", "status_stream", &config);
         let application = self.publisher("APPLICATION", "application_stream", &config);
-        let registry: Arc<Registry<Downlink>> = Arc::default();
-        let downlinks = downlink::Metrics::default();
-        downlinks.register(&mut self.metrics);
-        self.start_downlinks(&registry, &downlinks).await?;
-        let shared = self.shared(
-            devices,
-            &uplink,
-            (&status, &application),
-            &registry,
-            downlinks,
-        );
+        let dead_letters = self.publisher("DLQ", "dead_letter_stream", &config);
+        let publishers = vec![
+            uplink.clone(),
+            status.clone(),
+            application.clone(),
+            dead_letters.clone(),
+        ];
+        let stores = Stores {
+            uplink: uplink.clone(),
+            status,
+            application,
+            dead_letters,
+        };
+        let shared = self.shared(authenticator, stores);
+        self.start_downlinks(&shared).await?;
+        self.start_ownership(&shared).await?;
         let draining = Arc::new(AtomicBool::new(false));
         let http_address = http.local_addr()?;
         let mut bound: Vec<Bound> = listeners.iter().map(Listener::bound).cloned().collect();
@@ -283,8 +315,9 @@ impl Parts<'_> {
             services: self.services,
             connections,
             accepting,
-            registry,
-            publishers: vec![uplink, status, application],
+            beside: shared.tasks.clone(),
+            registry: Arc::clone(&shared.registry),
+            publishers,
             link: self.link,
             draining,
         })
@@ -360,57 +393,97 @@ impl Parts<'_> {
         publisher
     }
 
-    async fn start_downlinks(
-        &self,
-        registry: &Arc<Registry<Downlink>>,
-        metrics: &downlink::Metrics,
-    ) -> Result<()> {
+    /// From here on nothing that is stored for devices is missed.
+    async fn start_downlinks(&self, shared: &Arc<Shared>) -> Result<()> {
+        let delivery = &self.mapping.delivery;
+        let (feed, position) = Feed::start(&self.link, &delivery.stream, &delivery.filters)
+            .await
+            .context("delivery stream")?;
+        shared.router.advance(position);
         let live = Live::new(
-            self.link.clone(),
+            feed,
             Arc::clone(&self.mapping),
-            Arc::clone(registry),
-            metrics.clone(),
+            Arc::clone(&shared.router),
+            shared.downlinks.clone(),
         );
-        let messages = live.subscribe().await.context("live downlinks")?;
-        self.services.spawn(
-            "downlink",
-            OnExit::Shutdown,
-            live.run(messages, self.services_stop.clone()),
-        );
+        let run = live.run(self.services_stop.clone());
+        self.services.spawn("downlink", OnExit::Shutdown, run);
         Ok(())
     }
 
-    fn shared(
-        &mut self,
-        devices: Devices,
-        uplink: &Publisher,
-        status: (&Publisher, &Publisher),
-        registry: &Arc<Registry<Downlink>>,
-        downlinks: downlink::Metrics,
-    ) -> Arc<Shared> {
-        let authenticator = Authenticator::new(&self.config.auth, devices);
+    /// The node's lease, what other nodes ask of it, and what is owed to devices without a connection.
+    async fn start_ownership(&self, shared: &Arc<Shared>) -> Result<()> {
+        let ownership = &shared.ownership;
+        ownership.register().await.context("lease of this node")?;
+        let requests = ownership.releases().await.context("requests of nodes")?;
+        let (orphans, adopted) = mpsc::channel(ORPHANS_MAX);
+        let stop = || self.services_stop.clone();
+        let releases = ownership.clone().run_releases(
+            requests,
+            Arc::clone(&shared.registry),
+            shared.tasks.clone(),
+            stop(),
+        );
+        self.services.spawn("releases", OnExit::Shutdown, releases);
+        let run = ownership.clone().run(orphans, stop());
+        self.services.spawn("ownership", OnExit::Shutdown, run);
+        let run = connection::afterlife::run(Arc::clone(shared), adopted, stop());
+        self.services.spawn("afterlife", OnExit::Shutdown, run);
+        Ok(())
+    }
+
+    fn shared(&mut self, authenticator: Authenticator, stores: Stores) -> Arc<Shared> {
         authenticator.metrics.register(&mut self.metrics);
         let metrics = connection::Metrics::default();
         metrics.register(&mut self.metrics);
+        let downlinks = downlink::Metrics::default();
+        downlinks.register(&mut self.metrics);
+        let dead_letters = DeadLetters::new(stores.dead_letters);
+        dead_letters.register(&mut self.metrics);
         telemetry::register_process(&mut self.metrics);
         let run: Box<str> = format!("{:016x}", telemetry::random_u64()).into();
-        let status = Status::new(
-            status.0.clone(),
-            status.1.clone(),
-            &run,
-            &self.config.mapping.protocol,
-        );
         let mut session = self.config.session.clone();
         session.packet_bytes_max = self.packet_bytes_max();
+        session.shared_subscriptions = self.config.profile == Profile::Open;
+        let tasks = self.services.group();
+        let source = downlink::Source {
+            stream: Arc::clone(&self.mapping.delivery.stream),
+            inactive_threshold: Duration::from_secs(session.session_expiry_max_s.into()),
+        };
         Arc::new(Shared {
             config: self.config.connection.clone(),
             session,
+            save_interval_ms: self.config.ownership.save_interval_ms,
             authenticator,
-            uplink: Uplink::new(Arc::clone(&self.mapping), uplink.clone()),
-            status,
-            registry: Arc::clone(registry),
+            uplink: Uplink::new(Arc::clone(&self.mapping), stores.uplink),
+            status: Status::new(
+                stores.status,
+                stores.application,
+                &run,
+                &self.config.mapping.protocol,
+            ),
+            ownership: Ownership::new(
+                self.config.ownership.clone(),
+                &self.link,
+                &run,
+                Wills::default(),
+            ),
+            registry: Arc::default(),
+            router: Arc::default(),
+            shares: Shares::new(
+                self.link.clone(),
+                Arc::clone(&self.mapping),
+                downlinks.clone(),
+                tasks.clone(),
+                source,
+            ),
+            reader: Reader::new(&self.link, &self.mapping.delivery.stream),
+            retained: Retained::new(&self.link, Arc::clone(&self.mapping)),
+            reports: Reports::new(self.link.clone()),
+            dead_letters,
             metrics,
             downlinks,
+            tasks,
             run,
             server_reference: self
                 .config
@@ -419,7 +492,7 @@ impl Parts<'_> {
                 .as_deref()
                 .map(Into::into),
             accepted: AtomicU64::new(0),
-            epoch: AtomicU64::new(0),
+            mapping: Arc::clone(&self.mapping),
         })
     }
 

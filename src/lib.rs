@@ -17,8 +17,11 @@ pub mod jetstream;
 
 pub mod connection;
 pub mod registry;
+pub mod router;
 
+pub mod dlq;
 pub mod downlink;
+pub mod ownership;
 pub mod status;
 pub mod uplink;
 

@@ -1,7 +1,7 @@
 //! Which device is connected here, and the mailbox of its connection.
 //!
-//! A device has at most one live connection. Whoever connects takes its place under one lock, in which the caller also
-//! records what it did (`change`), so that the order of status events is the order of ownership (G-STATUS, G01, G28).
+//! A device has at most one live connection. Whoever connects takes its place, tells the one before to leave and waits
+//! until it left: so connections of one device follow each other, and what they say about it is in order (G01, G28).
 //! The lock covers one of many small tables and is never held across an await; uplinks do not touch it.
 
 use std::collections::{HashMap, VecDeque};
@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
+use tokio::sync::Notify;
 
-use crate::device::Connection;
+use crate::device::DeviceId;
 
 const TABLES: usize = 64;
 
@@ -37,10 +38,11 @@ pub struct Limit {
 #[derive(Debug)]
 pub struct Mailbox<M> {
     /// Whose it is.
-    pub connection: Connection,
+    pub device: DeviceId,
     limit: Limit,
     queue: Mutex<Queue<M>>,
     waker: AtomicWaker,
+    gone: Notify,
 }
 
 #[derive(Debug)]
@@ -49,6 +51,30 @@ struct Queue<M> {
     messages: VecDeque<(M, usize)>,
     bytes: usize,
     command: Option<Command>,
+    overflow: Overflow,
+    left: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Overflow {
+    No,
+    /// Something was refused; the connection is told behind what is in the queue.
+    Unsaid,
+    /// The connection knows.
+    Said,
+}
+
+impl<M> Queue<M> {
+    fn push(&mut self, message: M, bytes: usize, limit: Limit) -> Result<(), M> {
+        let full = self.messages.len() >= limit.messages
+            || (!self.messages.is_empty() && self.bytes + bytes > limit.bytes);
+        if full || self.overflow != Overflow::No {
+            return Err(message);
+        }
+        self.bytes += bytes;
+        self.messages.push_back((message, bytes));
+        Ok(())
+    }
 }
 
 /// What a connection finds in its mailbox.
@@ -58,40 +84,66 @@ pub enum Mail<M> {
     Command(Command),
     /// The oldest message.
     Message(M),
+    /// Everything behind the messages so far was refused, and will be until the connection rejoins; said once.
+    Overflowed,
 }
 
 impl<M> Mailbox<M> {
-    /// The mailbox of a connection, with room for so much.
+    /// The mailbox of a connection of this device, with room for so much.
     #[must_use]
-    pub fn new(connection: Connection, limit: Limit) -> Self {
+    pub fn new(device: DeviceId, limit: Limit) -> Self {
         Self {
-            connection,
+            device,
             limit,
             queue: Mutex::new(Queue {
                 messages: VecDeque::new(),
                 bytes: 0,
                 command: None,
+                overflow: Overflow::No,
+                left: false,
             }),
             waker: AtomicWaker::new(),
+            gone: Notify::new(),
         }
     }
 
-    /// Leaves a message of so many bytes for the device.
+    /// Returns once the connection has left the registry: it will do nothing for its device any more.
+    pub async fn left(&self) {
+        let gone = self.gone.notified();
+        if !self.lock().left {
+            gone.await;
+        }
+    }
+
+    /// Leaves a message of so many bytes for the device. A full mailbox overflows: it refuses everything until it is
+    /// reopened, so that what it holds has no gap.
     ///
     /// # Errors
-    /// Gives the message back when the mailbox is full.
+    /// Gives the message back when the mailbox is full or has overflowed.
     pub fn deliver(&self, message: M, bytes: usize) -> Result<(), M> {
         let mut queue = self.lock();
-        let full = queue.messages.len() >= self.limit.messages
-            || (!queue.messages.is_empty() && queue.bytes + bytes > self.limit.bytes);
-        if full {
-            return Err(message);
+        let refused = queue.push(message, bytes, self.limit);
+        if refused.is_err() && queue.overflow == Overflow::No {
+            queue.overflow = Overflow::Unsaid;
         }
-        queue.bytes += bytes;
-        queue.messages.push_back((message, bytes));
         drop(queue);
         self.waker.wake();
+        refused
+    }
+
+    /// As [`deliver`](Self::deliver), but what is refused is no gap: someone else gets it.
+    ///
+    /// # Errors
+    /// Gives the message back when the mailbox is full or has overflowed.
+    pub fn offer(&self, message: M, bytes: usize) -> Result<(), M> {
+        self.lock().push(message, bytes, self.limit)?;
+        self.waker.wake();
         Ok(())
+    }
+
+    /// Takes messages again after an overflow.
+    pub fn reopen(&self) {
+        self.lock().overflow = Overflow::No;
     }
 
     /// Tells the connection to leave; the first command counts.
@@ -100,26 +152,34 @@ impl<M> Mailbox<M> {
         self.waker.wake();
     }
 
-    /// The next mail; messages stay where they are while `has_room` is false.
+    /// The next mail; messages and the overflow stay where they are while `has_room` is false.
     pub fn poll_mail(&self, context: &Context<'_>, has_room: bool) -> Poll<Mail<M>> {
         self.waker.register(context.waker());
         let mut queue = self.lock();
         if let Some(command) = queue.command.take() {
             return Poll::Ready(Mail::Command(command));
         }
-        let message = has_room.then(|| queue.messages.pop_front()).flatten();
-        match message {
-            Some((message, bytes)) => {
-                queue.bytes -= bytes;
-                Poll::Ready(Mail::Message(message))
-            }
-            None => {
-                if queue.messages.is_empty() {
-                    queue.messages = VecDeque::new(); // An idle device keeps no buffer.
-                }
-                Poll::Pending
+        if has_room && let Some((message, bytes)) = queue.messages.pop_front() {
+            queue.bytes -= bytes;
+            return Poll::Ready(Mail::Message(message));
+        }
+        if queue.messages.is_empty() {
+            queue.messages = VecDeque::new(); // An idle device keeps no buffer.
+            if has_room && queue.overflow == Overflow::Unsaid {
+                queue.overflow = Overflow::Said;
+                return Poll::Ready(Mail::Overflowed);
             }
         }
+        Poll::Pending
+    }
+
+    /// Whether a small message would be taken now.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        let queue = self.lock();
+        queue.overflow == Overflow::No
+            && queue.messages.len() < self.limit.messages
+            && queue.bytes < self.limit.bytes
     }
 
     /// How many messages wait.
@@ -158,34 +218,23 @@ impl<M> Default for Registry<M> {
 }
 
 impl<M> Registry<M> {
-    /// Makes a new connection the owner of the device and tells the previous one, if there is one.
-    ///
-    /// `change` is given the previous owner and makes the new one's mailbox; nobody else can change the owner meanwhile.
-    pub fn take(
-        &self,
-        device: &str,
-        change: impl FnOnce(Option<&Connection>) -> Mailbox<M>,
-    ) -> Arc<Mailbox<M>> {
-        let mut table = self.table(device);
-        let previous = table.get(device);
-        let mailbox = Arc::new(change(previous.map(|previous| &previous.connection)));
-        if let Some(previous) = previous {
-            previous.command(Command::TakenOver);
-        }
-        table.insert(device.into(), Arc::clone(&mailbox));
-        mailbox
+    /// Puts a new connection in the device's place; gives the one that was there, which is to be told and waited for.
+    pub fn take(&self, device: &str, mailbox: &Arc<Mailbox<M>>) -> Option<Arc<Mailbox<M>>> {
+        self.table(device).insert(device.into(), Arc::clone(mailbox))
     }
 
-    /// Removes the device's connection if it still is `mailbox`; `change` runs only then.
-    pub fn leave(&self, device: &str, mailbox: &Arc<Mailbox<M>>, change: impl FnOnce()) {
+    /// The connection is over: removes it, unless another one has its place already, and lets that one go on.
+    pub fn leave(&self, device: &str, mailbox: &Arc<Mailbox<M>>) {
         let mut table = self.table(device);
         if table
             .get(device)
             .is_some_and(|owner| Arc::ptr_eq(owner, mailbox))
         {
             table.remove(device);
-            change();
         }
+        drop(table);
+        mailbox.lock().left = true;
+        mailbox.gone.notify_waiters();
     }
 
     /// The mailbox of a connected device.

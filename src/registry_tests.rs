@@ -81,13 +81,35 @@ fn a_mailbox_is_bounded_by_messages_and_by_bytes() {
     for message in ["a", "b", "c"] {
         owner.deliver(message, 10).unwrap();
     }
-    assert_eq!(owner.deliver("d", 10), Err("d"));
+    assert_eq!(owner.offer("d", 10), Err("d"));
     while mail(&owner, true).is_some() {}
     assert!(owner.is_empty());
 
     owner.deliver("large", 1_000).unwrap();
-    assert_eq!(owner.deliver("small", 1), Err("small"));
+    assert_eq!(owner.offer("small", 1), Err("small"));
     assert_eq!(mail(&owner, true), Some(Mail::Message("large")));
     owner.deliver("small", 1).unwrap();
     assert_eq!(owner.len(), 1);
+}
+
+#[test]
+fn what_overflowed_takes_nothing_until_it_is_reopened() {
+    let owner = mailbox(1);
+    for message in ["a", "b", "c"] {
+        owner.deliver(message, 10).unwrap();
+    }
+    assert_eq!(owner.deliver("d", 10), Err("d"));
+    assert_eq!(mail(&owner, true), Some(Mail::Message("a")));
+    assert_eq!(owner.deliver("e", 10), Err("e"), "it would hide the gap");
+    assert_eq!(owner.offer("f", 10), Err("f"));
+    assert_eq!(mail(&owner, true), Some(Mail::Message("b")));
+    assert_eq!(mail(&owner, true), Some(Mail::Message("c")));
+    assert_eq!(mail(&owner, false), None, "reading back needs room");
+    assert_eq!(mail(&owner, true), Some(Mail::Overflowed));
+    assert_eq!(mail(&owner, true), None, "said once");
+    assert_eq!(owner.deliver("g", 10), Err("g"));
+
+    owner.reopen();
+    owner.deliver("h", 10).unwrap();
+    assert_eq!(mail(&owner, true), Some(Mail::Message("h")));
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use jetway::device::{DeviceId, Direction};
-use jetway::mapping::{Form, Mapping, Receipt, Settings, Stream, Tree};
+use jetway::mapping::{Form, Mapping, Profile, Receipt, Retained, Settings, Stream, Tree};
 use jetway::message::{Headers, Message};
 use jetway::mqtt::{Publish, PublishProperties, QoS};
 
@@ -331,4 +331,104 @@ fn streams() {
         }
     }
     golden("streams.txt", &out);
+}
+
+/// The open profile: topics and filters with all that is special in them, both ways, and the stream.
+#[test]
+fn open() {
+    let mapping = load(&Settings {
+        profile: Profile::Open,
+        ..Settings::default()
+    });
+    let mut out =
+        "# what a client publishes, retained, with the properties of MQTT 5\n\n".to_owned();
+    for topic in ["site/pump 1/rpm.raw", "/a//%", "größe"] {
+        published(&mapping, topic, &mut out);
+    }
+    out.push_str("# what a filter selects\n\n");
+    for filter in ["site/+/rpm.raw", "site/#", "#", "+/#", "/+/"] {
+        let selects = |subjects: Option<Vec<_>>| subjects.expect("short enough").join(" ");
+        writeln!(
+            out,
+            "{filter}\n  selects  {}",
+            selects(mapping.subscription(filter))
+        )
+        .expect("a text grows");
+        writeln!(
+            out,
+            "  retained {}\n",
+            selects(mapping.retained_filters(filter))
+        )
+        .expect("a text grows");
+    }
+    out.push_str("# what a service sends\n\n");
+    down(
+        &mapping,
+        "mqtt.site.lamp.%.set",
+        &[("Jw-Qos", "2"), ("Jw-Receipt", "_INBOX.1")],
+        b"on",
+        &mut out,
+    );
+    down(&mapping, "mqtt.site/lamp", &[], b"on", &mut out);
+    out.push_str("# streams\n\n");
+    let delivery = &mapping.delivery;
+    writeln!(
+        out,
+        "delivered: {} of {}\n",
+        delivery.filters.join(" "),
+        delivery.stream
+    )
+    .expect("a text grows");
+    for stream in &mapping.streams {
+        writeln!(out, "{}", stream.name).expect("a text grows");
+        if stream.name == "MQTT" {
+            let config = serde_json::to_string_pretty(&stream.config).expect("JSON is written");
+            writeln!(out, "{config}").expect("a text grows");
+        }
+    }
+    golden("open.txt", &out);
+}
+
+fn published(mapping: &Mapping, topic: &str, out: &mut String) {
+    let publish = Publish {
+        dup: false,
+        qos: QoS::ExactlyOnce,
+        retain: true,
+        topic: topic.into(),
+        packet_id: None,
+        properties: mqtt5(),
+        payload: Bytes::from_static(b"21.5"),
+    };
+    let address = mapping.address(topic).expect("every topic has a rule");
+    let client = DeviceId::open("plant/7").expect("a client identifier");
+    let receipt = Receipt {
+        id: "0198c0de-1",
+        received_ms: 1_754_000_000_123,
+        traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    };
+    let uplink = mapping
+        .uplink(&client, &address, &publish, &receipt)
+        .expect("a message");
+    let stream = mapping.uplink_streams().join(", ");
+    writeln!(
+        out,
+        "{topic}\n  stored   {} in {stream}",
+        uplink.message.subject
+    )
+    .expect("a text grows");
+    for (name, value) in uplink.message.headers.iter() {
+        writeln!(out, "  header   {name}: {value}").expect("a text grows");
+    }
+    let Some(Retained::Set(kept)) = uplink.retained else {
+        panic!("{:?} is not retained", uplink.retained);
+    };
+    writeln!(out, "  retained {}", kept.subject).expect("a text grows");
+    let more = kept
+        .headers
+        .iter()
+        .skip(uplink.message.headers.iter().count());
+    for (name, value) in more {
+        writeln!(out, "  header   {name}: {value}").expect("a text grows");
+    }
+    out.push('\n');
 }

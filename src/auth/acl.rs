@@ -27,6 +27,8 @@ pub enum Denied {
     Direction,
     /// The device has no secret yet.
     RegisterOnly,
+    /// Topics that start with `$` are the server's own.
+    Reserved,
 }
 
 impl Denied {
@@ -38,6 +40,7 @@ impl Denied {
             Self::OtherDevice => "topic of another device",
             Self::Direction => "topic of the other direction",
             Self::RegisterOnly => "only registration is allowed before a device has its secret",
+            Self::Reserved => "topics that start with $ are the server's",
         }
     }
 }
@@ -58,6 +61,13 @@ pub fn authorize(
     address: Option<&Address<'_>>,
 ) -> Result<(), Denied> {
     let address = address.ok_or(Denied::Unmapped)?;
+    if device.scope == Scope::Open {
+        // [MQTT-4.7.2-1]: clients may not use them among themselves.
+        return match action {
+            Action::Publish if address.topic.starts_with('$') => Err(Denied::Reserved),
+            Action::Publish | Action::Subscribe => Ok(()),
+        };
+    }
     let own = device.id.product() == address.product && device.id.name() == address.name;
     match device.scope {
         // Before sub-devices are looked at: who has no secret speaks for nobody else.
@@ -65,7 +75,7 @@ pub fn authorize(
         Scope::Register if address.handle != "ext" || address.kind != "register" => {
             return Err(Denied::RegisterOnly);
         }
-        Scope::Register | Scope::Full => {}
+        Scope::Register | Scope::Full | Scope::Open => {}
     }
     let bound = || {
         let mut bound = device.sub_devices.iter();

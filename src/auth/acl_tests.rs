@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::device::DeviceId;
-use crate::mapping::{Mapping, Settings};
+use crate::mapping::{Mapping, Profile, Settings};
 
 fn device(scope: Scope, product: &str, name: &str, subs: &[(&str, &str)]) -> Device {
     let subs = subs
@@ -16,7 +16,15 @@ fn device(scope: Scope, product: &str, name: &str, subs: &[(&str, &str)]) -> Dev
 }
 
 fn check(device: &Device, rows: &[(Action, &str, Result<(), Denied>)]) {
-    let mapping = Mapping::load(&Settings::default(), None).unwrap();
+    let profile = match device.scope {
+        Scope::Open => Profile::Open,
+        Scope::Full | Scope::Register => Profile::Device,
+    };
+    let settings = Settings {
+        profile,
+        ..Settings::default()
+    };
+    let mapping = Mapping::load(&settings, None).unwrap();
     for (action, topic, expected) in rows {
         let address = mapping.address(topic);
         let decided = authorize(device, *action, address.as_ref());
@@ -170,6 +178,30 @@ fn names_are_compared_exactly() {
                 "$thing/up/property/P1.a* /N>%2E",
                 Err(Denied::OtherDevice),
             ),
+        ],
+    );
+}
+
+#[test]
+fn an_open_client_has_all_topics_but_those_of_the_server() {
+    // [MQTT-4.7.2-1]
+    let client = Device {
+        id: DeviceId::open("anybody").unwrap(),
+        scope: Scope::Open,
+        sub_devices: [].into(),
+    };
+    check(
+        &client,
+        &[
+            (PUB, "a", ALLOW),
+            (PUB, "/", ALLOW),
+            (PUB, "a/$b", ALLOW),
+            (PUB, "$SYS/a", Err(Denied::Reserved)),
+            (PUB, "$thing/up/property/P1/N1", Err(Denied::Reserved)),
+            (SUB, "#", ALLOW),
+            (SUB, "+/a", ALLOW),
+            (SUB, "$SYS/#", ALLOW),
+            (SUB, "$share/g/a/+", ALLOW),
         ],
     );
 }

@@ -2,7 +2,8 @@
 //!
 //! Devices that logged in lately, and devices that were looked up lately and are unknown, are answered from a bounded
 //! cache. All logins of one device that is not there share one look-up. It does not write to the database, and it
-//! does not limit how often somebody may try.
+//! does not limit how often somebody may try. In the open profile nobody proves anything: the client identifier is who
+//! a client is, user name and password are not looked at.
 //!
 //! Invariants: every answer comes within `lookup_timeout_ms`, however slow the database is; a database that does not
 //! answer is [`Error::Unavailable`], never [`Error::Denied`], and is asked again at the next login.
@@ -16,7 +17,10 @@ use quick_cache::sync::Cache;
 
 use crate::auth::credentials::{self, Identity, Login};
 use crate::auth::devices::{self, Devices, Record};
-use crate::device::{Device, DeviceId, Scope};
+use crate::auth::exchange::Scram;
+use crate::auth::scram;
+use crate::device::{self, Device, DeviceId, Scope};
+use crate::telemetry;
 
 /// How logins are answered.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
@@ -24,12 +28,16 @@ use crate::device::{Device, DeviceId, Scope};
 pub struct Config {
     /// How long a login may wait for the database.
     pub lookup_timeout_ms: u64,
-    /// How many devices are remembered, unknown ones included. One takes about 300 bytes.
+    /// How many devices are remembered, unknown ones included. One takes about 300 bytes, and 200 more once it has used
+    /// SCRAM.
     pub cache_entries_max: usize,
     /// How long a device is remembered: a changed secret or a disabled device counts after this time.
     pub cache_ttl_ms: u64,
     /// How long an unknown device is remembered: a new device that tried too early can log in after this time.
     pub cache_unknown_ttl_ms: u64,
+    /// How often SCRAM-SHA-256 hashes a secret (RFC 7677 §4), here and in the device. More of it slows down guessing,
+    /// which secrets of random bytes do not need.
+    pub scram_iterations: u32,
 }
 
 impl Default for Config {
@@ -39,6 +47,7 @@ impl Default for Config {
             cache_entries_max: 100_000,
             cache_ttl_ms: 60_000,
             cache_unknown_ttl_ms: 5_000,
+            scram_iterations: *scram::ITERATIONS.start(),
         }
     }
 }
@@ -60,19 +69,35 @@ impl Config {
                 self.cache_unknown_ttl_ms, self.cache_ttl_ms
             ));
         }
+        if !scram::ITERATIONS.contains(&self.scram_iterations) {
+            faults.push(format!(
+                "scram_iterations is {}, expected {} to {}",
+                self.scram_iterations,
+                scram::ITERATIONS.start(),
+                scram::ITERATIONS.end()
+            ));
+        }
         faults
     }
 }
 
-/// Tells which device a login is, from the database of devices.
+/// Tells which device a login is: from the database of devices, or from the client identifier alone.
 pub struct Authenticator {
+    /// None: everybody may come in.
+    pub(super) proof: Option<Proof>,
+    /// What it counts.
+    pub metrics: Metrics,
+}
+
+/// What logins are proved with.
+pub(super) struct Proof {
     devices: Devices,
     cache: Cache<DeviceId, Cached>,
     lookup_timeout: Duration,
     ttl: Duration,
     unknown_ttl: Duration,
-    /// What it counts.
-    pub metrics: Metrics,
+    pub(super) scram: Scram,
+    pub(super) metrics: Metrics,
 }
 
 #[derive(Clone)]
@@ -86,17 +111,43 @@ impl Authenticator {
     /// An authenticator with an empty cache.
     #[must_use]
     pub fn new(config: &Config, devices: Devices) -> Self {
-        Self {
+        let metrics = Metrics::default();
+        let proof = Proof {
             devices,
             cache: Cache::new(config.cache_entries_max),
             lookup_timeout: Duration::from_millis(config.lookup_timeout_ms),
             ttl: Duration::from_millis(config.cache_ttl_ms),
             unknown_ttl: Duration::from_millis(config.cache_unknown_ttl_ms),
+            scram: Scram::new(config),
+            metrics: metrics.clone(),
+        };
+        Self {
+            proof: Some(proof),
+            metrics,
+        }
+    }
+
+    /// An authenticator of the open profile, which lets everybody in.
+    #[must_use]
+    pub fn open() -> Self {
+        Self {
+            proof: None,
             metrics: Metrics::default(),
         }
     }
 
+    /// What a device may that has proved itself.
+    #[must_use]
+    pub fn scope(&self) -> Scope {
+        match self.proof {
+            Some(_) => Scope::Full,
+            None => Scope::Open,
+        }
+    }
+
     /// The device that these fields of a CONNECT prove to be.
+    ///
+    /// In the open profile an empty client identifier gets a new one, which [`DeviceId::client_id`] tells.
     ///
     /// # Errors
     /// [`Error::Denied`] when they prove nothing, [`Error::Unavailable`] when the database could not be asked in time.
@@ -106,18 +157,44 @@ impl Authenticator {
         username: Option<&str>,
         password: Option<&[u8]>,
     ) -> Result<Device, Error> {
-        let outcome = self
-            .authenticate_at(Instant::now(), client_id, username, password)
-            .await;
-        self.metrics.count(&outcome);
+        let outcome = match &self.proof {
+            Some(proof) => {
+                proof
+                    .authenticate_at(Instant::now(), client_id, username, password)
+                    .await
+            }
+            None => open(client_id),
+        };
+        self.metrics.count(outcome.as_ref().map(|_| ()));
         outcome
     }
 
     /// Forgets what is cached about a device; a look-up under way is not cached either.
     pub fn forget(&self, device: &DeviceId) {
-        self.cache.remove(device);
+        if let Some(proof) = &self.proof {
+            proof.cache.remove(device);
+        }
     }
+}
 
+/// A client of the open profile; one without an identifier gets one that nobody has or guesses [MQTT-3.1.3-6].
+fn open(client_id: &str) -> Result<Device, Error> {
+    let id = match client_id {
+        "" => DeviceId::open(&format!(
+            "auto-{:016x}{:016x}",
+            telemetry::random_u64(),
+            telemetry::random_u64()
+        )),
+        client_id => DeviceId::open(client_id),
+    };
+    Ok(Device {
+        id: id.map_err(Denied::ClientId)?,
+        scope: Scope::Open,
+        sub_devices: [].into(),
+    })
+}
+
+impl Proof {
     async fn authenticate_at(
         &self,
         now: Instant,
@@ -125,16 +202,11 @@ impl Authenticator {
         username: Option<&str>,
         password: Option<&[u8]>,
     ) -> Result<Device, Error> {
-        let Identity { device, scope } =
-            Identity::parse("client id", client_id).map_err(Denied::Credentials)?;
-        if scope == Scope::Register {
-            return Err(Denied::Registration.into());
-        }
+        let device = claimed(client_id)?;
         let login = Login::parse(&device, username, password).map_err(Denied::Credentials)?;
-        let record = tokio::time::timeout(self.lookup_timeout, self.record(now, &device))
-            .await
-            .unwrap_or(Err(devices::Error::Timeout(self.lookup_timeout)))
-            .map_err(Error::Unavailable)?
+        let record = self
+            .record_in_time(now, &device)
+            .await?
             .ok_or(Denied::UnknownDevice)?;
         login.verify(&record.secret).map_err(Denied::Credentials)?;
         // Only behind the proof: a stranger does not learn which devices are disabled.
@@ -143,9 +215,21 @@ impl Authenticator {
         }
         Ok(Device {
             id: device,
-            scope,
+            scope: Scope::Full,
             sub_devices: [].into(),
         })
+    }
+
+    /// What the database holds about the device, within the time that a login may wait for it.
+    pub(super) async fn record_in_time(
+        &self,
+        now: Instant,
+        device: &DeviceId,
+    ) -> Result<Option<Record>, Error> {
+        tokio::time::timeout(self.lookup_timeout, self.record(now, device))
+            .await
+            .unwrap_or(Err(devices::Error::Timeout(self.lookup_timeout)))
+            .map_err(Error::Unavailable)
     }
 
     /// What the database holds about the device, from the cache where it is fresh.
@@ -179,6 +263,17 @@ impl Authenticator {
         // A device that was forgotten meanwhile has no place any more: what was read may be older than that.
         drop(place.insert(cached.clone()));
         Ok(cached.record)
+    }
+}
+
+/// The device that a client id says it is, not yet proved.
+pub(super) fn claimed(client_id: &str) -> Result<DeviceId, Denied> {
+    match Identity::parse("client id", client_id).map_err(Denied::Credentials)? {
+        Identity {
+            scope: Scope::Register,
+            ..
+        } => Err(Denied::Registration),
+        Identity { device, .. } => Ok(device),
     }
 }
 
@@ -220,15 +315,20 @@ impl Metrics {
         );
     }
 
-    fn count(&self, outcome: &Result<Device, Error>) {
-        match outcome {
-            Ok(_) => self.accepted.inc(),
-            Err(Error::Denied(denied)) => self
-                .denied
-                .get_or_create(&[("reason", denied.reason())])
-                .inc(),
-            Err(Error::Unavailable(_)) => self.unavailable.inc(),
+    pub(super) fn count(&self, outcome: Result<(), &Error>) {
+        let reason = match outcome {
+            Ok(()) => {
+                self.accepted.inc();
+                return;
+            }
+            Err(Error::Unavailable(_)) => {
+                self.unavailable.inc();
+                return;
+            }
+            Err(Error::Denied(denied)) => denied.reason(),
+            Err(Error::Method) => "method",
         };
+        self.denied.get_or_create(&[("reason", reason)]).inc();
     }
 }
 
@@ -241,14 +341,23 @@ pub enum Error {
     /// It is not known whether the device proved itself: the server is unavailable to it.
     #[error("login cannot be checked")]
     Unavailable(#[source] devices::Error),
+    /// A method of enhanced authentication that is not known here.
+    #[error("authentication method: expected {}", scram::METHOD)]
+    Method,
 }
 
 /// Why a login is denied. For the log and the metrics: a device is told no more than that it is denied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
+    /// A client identifier that can be nobody's in the open profile.
+    #[error("client id: {0}")]
+    ClientId(device::Error),
     /// Malformed or wrong credentials.
     #[error(transparent)]
     Credentials(credentials::Error),
+    /// Malformed or wrong messages of a SCRAM exchange.
+    #[error(transparent)]
+    Scram(scram::Error),
     /// Not in the database.
     #[error("unknown device")]
     UnknownDevice,
@@ -266,6 +375,7 @@ impl Denied {
     pub fn reason(&self) -> &'static str {
         use credentials::Error;
         match self {
+            Self::ClientId(_) => "client_id",
             Self::Credentials(Error::Identity(_) | Error::Name(..) | Error::Separator(..)) => {
                 "identity"
             }
@@ -274,6 +384,9 @@ impl Denied {
             Self::Credentials(Error::Password) => "password",
             Self::Credentials(Error::Token) => "token",
             Self::Credentials(Error::Secret) => "secret",
+            Self::Scram(scram::Error::Mismatch) => "mismatch",
+            Self::Scram(scram::Error::Proof) => "proof",
+            Self::Scram(_) => "exchange",
             Self::UnknownDevice => "unknown_device",
             Self::Disabled => "disabled",
             Self::Registration => "registration",

@@ -66,9 +66,14 @@ impl Bench {
         } = login(name);
         let outcome = self
             .authenticator
+            .proof
+            .as_ref()
+            .unwrap()
             .authenticate_at(now, &client_id, Some(&username), Some(password.as_bytes()))
             .await;
-        self.authenticator.metrics.count(&outcome);
+        self.authenticator
+            .metrics
+            .count(outcome.as_ref().map(|_| ()));
         outcome
     }
 
@@ -290,7 +295,7 @@ async fn the_cache_is_bounded() {
     for n in 0..2_000 {
         assert!(bench.log_in(&format!("ghost{n}")).await.is_err());
     }
-    assert!(bench.authenticator.cache.len() <= 100);
+    assert!(bench.authenticator.proof.as_ref().unwrap().cache.len() <= 100);
 }
 
 #[test]
@@ -301,9 +306,31 @@ fn limits_that_cannot_work_are_faults() {
         cache_entries_max: 0,
         cache_ttl_ms: 1,
         cache_unknown_ttl_ms: 2,
+        scram_iterations: 4_095,
     };
     let faults = config.validate();
     assert!(faults[0].starts_with("lookup_timeout_ms is 0"));
     assert!(faults[1].starts_with("cache_entries_max is 0"));
     assert!(faults[2].starts_with("cache_unknown_ttl_ms is 2"));
+    assert!(faults[3].starts_with("scram_iterations is 4095"));
+}
+
+#[tokio::test]
+async fn in_the_open_profile_the_client_identifier_is_who_one_is() {
+    let authenticator = Authenticator::open();
+    let log_in = async |client_id: &str| {
+        let login = authenticator.authenticate(client_id, Some("any"), Some(b"thing"));
+        login.await
+    };
+    let client = log_in("a/b").await.unwrap();
+    assert_eq!((client.id.product(), client.id.name()), ("open", "a%2Fb"));
+    assert_eq!(client.scope, Scope::Open);
+    // [MQTT-3.1.3-6]
+    let (first, second) = (log_in("").await.unwrap(), log_in("").await.unwrap());
+    assert_ne!(first.id, second.id);
+    let longest = "x".repeat(device::NAME_BYTES_MAX);
+    assert!(log_in(&longest).await.is_ok());
+    let refused = log_in(&format!("{longest}x")).await.unwrap_err();
+    assert!(matches!(refused, Error::Denied(Denied::ClientId(_))));
+    assert_eq!(authenticator.metrics.accepted.get(), 4);
 }

@@ -255,6 +255,21 @@ impl Secret {
         &self.0
     }
 
+    /// The text as a password of SCRAM, which two kinds of text cannot be.
+    ///
+    /// One holds no key and proves nothing in the other scheme either. The other holds what SASLprep forbids or
+    /// changes, which base64 does not.
+    ///
+    /// # Errors
+    /// [`Error::Secret`] for both.
+    pub fn password(&self) -> Result<&str, Error> {
+        self.key()?;
+        match self.0.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            true => Ok(&self.0),
+            false => Err(Error::Secret),
+        }
+    }
+
     /// The HMAC key: the text decoded up to its first fault, if any, in whole groups of four symbols.
     ///
     /// Devices in the field hold secrets that the platform has always read this way: line ends inside are skipped, a

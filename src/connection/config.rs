@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::registry::Limit;
+
 /// Limits of one connection.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -14,7 +16,7 @@ pub struct Config {
     pub outbound_bytes_max: usize,
     /// Bytes read from a device that is held back, to find its PINGREQs (G27).
     pub read_ahead_bytes_max: usize,
-    /// Downlinks that wait for a device that does not take them.
+    /// Downlinks that wait in memory for a device that does not take them; more are read back from the stream later.
     pub downlink_queue_max: usize,
     /// Bytes of these downlinks.
     pub downlink_queue_bytes_max: usize,
@@ -37,6 +39,15 @@ impl Default for Config {
 }
 
 impl Config {
+    /// What a mailbox has room for.
+    #[must_use]
+    pub fn mailbox(&self) -> Limit {
+        Limit {
+            messages: self.downlink_queue_max,
+            bytes: self.downlink_queue_bytes_max,
+        }
+    }
+
     /// Every fault, as `key: what was expected`.
     #[must_use]
     pub fn validate(&self) -> Vec<String> {

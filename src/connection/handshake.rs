@@ -8,21 +8,23 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{timeout, timeout_at};
 
-use super::Shared;
-use super::driver::Driver;
+use super::driver::{Driver, Owned};
 use super::metrics::Rejected;
 use super::wire::Wire;
+use super::{Shared, afterlife};
 use crate::auth;
 use crate::auth::acl::Action;
-use crate::device::{Connection, Device};
+use crate::device::{Connection, Device, Scope};
 use crate::mapping::Mapping;
 use crate::mqtt::{Connect, Packet, Publish, ReasonCode, Version, Will};
 use crate::net;
 use crate::net::Accepted;
-use crate::registry::{Limit, Mailbox};
-use crate::session::Session;
+use crate::ownership::{Request, WillMessage};
+use crate::registry::{Command, Mailbox};
+use crate::session::{CloseReason, Session, Start};
 use crate::session::connect::{Agreement, agree, refusal};
 use crate::status::Slot;
+use crate::tasks::OnExit;
 use crate::telemetry;
 use crate::uplink::Sender;
 
@@ -79,22 +81,31 @@ pub(super) async fn handshake(
         Ok(admitted) => admitted,
         Err(_) => Err(on_timeout(&wire)),
     };
-    match admitted {
-        Ok(admitted) => {
+    let entered = match admitted {
+        // Not under the deadline: what was begun to be claimed is either held or not, and that must be known.
+        Ok(admitted) => admitted.enter(shared, wire, peer, number).await,
+        Err(refused) => Err((wire, refused)),
+    };
+    match entered {
+        Ok(driver) => {
             shared.metrics.accepted.inc();
-            Some(admitted.into_driver(shared, wire, peer, number))
+            Some(driver)
         }
-        Err(refused) => {
-            shared.metrics.reject(refused.rejected);
-            if let Some(reason) = refused.answer {
-                // The answer comes before the close, but nobody is waited for longer than for a handshake (G21).
-                if wire.send(&Packet::Connack(refusal(reason))).is_ok() {
-                    drop(timeout(limit, wire.finish()).await);
-                    wire.linger().await;
-                }
-            }
+        Err((wire, refused)) => {
             tracing::debug!(?peer, rejected = ?refused.rejected, answer = ?refused.answer, "connect rejected");
+            refuse(shared, wire, &refused, limit).await;
             None
+        }
+    }
+}
+
+async fn refuse(shared: &Shared, mut wire: Wire, refused: &Refused, limit: Duration) {
+    shared.metrics.reject(refused.rejected);
+    if let Some(reason) = refused.answer {
+        // The answer comes before the close, but nobody is waited for longer than for a handshake (G21).
+        if wire.send(&Packet::Connack(refusal(reason))).is_ok() {
+            drop(timeout(limit, wire.finish()).await);
+            wire.linger().await;
         }
     }
 }
@@ -121,14 +132,22 @@ struct Admitted {
     connect: Box<Connect>,
     agreement: Agreement,
     device: Device,
-    /// Room for the `connected` event and for the `disconnected` of a connection that is taken over.
+    /// Room for the `connected` event, and for the `disconnected` of a connection that cannot say so itself.
     slots: (Slot, Slot),
 }
 
 async fn admit(shared: &Shared, wire: &mut Wire) -> Result<Admitted, Refused> {
-    let connect = read_connect(wire).await?;
-    let agreement = agree(&connect, &shared.session)
+    let mut connect = read_connect(wire).await?;
+    let mut agreement = agree(&connect, &shared.session)
         .map_err(|reason| Refused::with(reason, Rejected::Unsupported))?;
+    if connect.client_id.is_empty() {
+        let assigned = shared.assigned_client_id();
+        if connect.version == Version::V5 {
+            // [MQTT-3.1.3-7]
+            agreement.connack.properties.assigned_client_identifier = Some(assigned.clone());
+        }
+        connect.client_id = assigned; // [MQTT-3.1.3-6]
+    }
     let device = shared
         .authenticator
         .authenticate(
@@ -138,6 +157,11 @@ async fn admit(shared: &Shared, wire: &mut Wire) -> Result<Admitted, Refused> {
         )
         .await
         .map_err(|error| login_refused(&connect, &error))?;
+    if device.scope == Scope::Open && connect.client_id.is_empty() {
+        connect.client_id = device.id.client_id().into_owned().into();
+        let assigned = (connect.version == Version::V5).then(|| connect.client_id.clone());
+        agreement.connack.properties.assigned_client_identifier = assigned; // [MQTT-3.1.3-7]
+    }
     if let Some(will) = &connect.will {
         // A Will passes the check of ordinary publishes, before it is accepted (G10).
         shared
@@ -161,8 +185,8 @@ async fn read_connect(wire: &mut Wire) -> Result<Box<Connect>, Refused> {
             Ok(Some(_)) => return Err(Refused::silently(Rejected::Malformed)), // [MQTT-3.1.0-1]
             Ok(None) => {}
             Err(error) if error.reason == ReasonCode::UnsupportedProtocolVersion => {
-                // 3.1.1 demands its return code 1, 5 allows any answer: whoever asks for another version or protocol,
-                // such as MQTT 3.1, gets the former [MQTT-3.1.2-2].
+                // 3.1.1 demands its return code 1, 5 allows any answer: whoever asks for another version or protocol
+                // gets the former [MQTT-3.1.2-2].
                 wire.codec.set_version(Version::V3_1_1);
                 return Err(Refused::with(error.reason, Rejected::Unsupported));
             }
@@ -187,84 +211,117 @@ fn login_refused(connect: &Connect, error: &auth::Error) -> Refused {
     match error {
         auth::Error::Denied(reason) => {
             tracing::info!(client_id = %connect.client_id, %reason, "login denied");
-            Refused::with(ReasonCode::BadUserNameOrPassword, Rejected::NotAuthorized)
+            let answer = match reason {
+                auth::Denied::ClientId(_) => ReasonCode::ClientIdentifierNotValid,
+                _ => ReasonCode::BadUserNameOrPassword,
+            };
+            Refused::with(answer, Rejected::NotAuthorized)
         }
         auth::Error::Unavailable(reason) => {
             tracing::error!(client_id = %connect.client_id, %reason, "login impossible");
             Refused::with(ReasonCode::ServerUnavailable, Rejected::Unavailable)
         }
+        auth::Error::Method => {
+            Refused::with(ReasonCode::BadAuthenticationMethod, Rejected::Unsupported)
+        }
     }
 }
 
 impl Admitted {
-    /// Takes the device's place in the registry; the status events follow the order of ownership.
-    fn into_driver(
+    /// Takes the device's place on this node, then its session: the status events follow the order of ownership.
+    async fn enter(
         self,
         shared: &Arc<Shared>,
         mut wire: Wire,
         peer: Option<SocketAddr>,
         number: u64,
-    ) -> Box<Driver> {
-        let connection_id: Box<str> = format!("{}.{number}", shared.run).into();
-        let tokens: Box<str> = Mapping::device_tokens(&self.device.id).into();
-        let (connected, disconnected) = self.slots;
-        let now = telemetry::now();
-        let mailbox = shared.registry.take(&tokens, |previous| {
-            let connection = Connection {
-                device: self.device.id.clone(),
-                client_id: (*self.connect.client_id).into(),
-                connection_id: connection_id.clone(),
-                epoch: shared.next_epoch(u64::try_from(now.as_micros()).unwrap_or(0)),
-                version: self.connect.version.as_str(),
-                peer,
-                connected_at_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
-            };
-            if let Some(previous) = previous {
-                shared.status.taken_over(disconnected, previous);
+    ) -> Result<Box<Driver>, (Wire, Refused)> {
+        let key: Arc<str> = Mapping::device_tokens(&self.device.id).into();
+        let mailbox = Arc::new(Mailbox::new(self.device.id.clone(), shared.config.mailbox()));
+        if let Some(previous) = shared.registry.take(&key, &mailbox) {
+            previous.command(Command::TakenOver);
+            previous.left().await;
+        }
+        let mut connection = Connection {
+            device: self.device.id.clone(),
+            client_id: (*self.connect.client_id).into(),
+            connection_id: format!("{}.{number}", shared.run).into(),
+            epoch: 0,
+            version: self.connect.version.as_str(),
+            peer,
+            connected_at_ms: telemetry::now_unix_ms(),
+        };
+        let will = self.connect.will.map(will_message);
+        let request = Request {
+            key: &key,
+            connection: &connection,
+            clean_start: self.agreement.clean_start,
+            expiry_s: self.agreement.session_expiry_s,
+            will: will.as_ref(),
+        };
+        let claimed = match shared.ownership.claim(request).await {
+            Ok(claimed) => claimed,
+            Err(error) => {
+                tracing::error!(%connection.client_id, %error, "session not claimed");
+                shared.registry.leave(&key, &mailbox);
+                let refused = Refused::with(ReasonCode::ServerUnavailable, Rejected::Unavailable);
+                return Err((wire, refused));
             }
-            shared.status.connected(connected, &connection);
-            Mailbox::new(
-                connection,
-                Limit {
-                    messages: shared.config.downlink_queue_max,
-                    bytes: shared.config.downlink_queue_bytes_max,
-                },
-            )
-        });
+        };
+        connection.epoch = claimed.held.epoch();
+        let (connected, disconnected) = self.slots;
+        if let Some(fenced) = &claimed.fenced {
+            let reason = CloseReason::NodeLost;
+            shared
+                .status
+                .disconnected(disconnected, &fenced.connection, reason)
+                .await;
+        }
+        shared.status.connected(connected, &connection);
+        if let Some((owner, will)) = claimed.will {
+            let publish = afterlife::publish_will(Arc::clone(shared), owner, will);
+            shared.tasks.spawn("will", OnExit::Log, publish);
+        }
         wire.codec
             .set_packet_bytes_max(shared.session.packet_bytes_max);
         wire.codec
             .set_peer_packet_bytes_max(self.agreement.downlink_packet_bytes_max);
-        let session = Session::new(self.agreement, &shared.session, Instant::now());
-        let sender = Sender {
-            device: self.device,
-            tokens,
-            connection_id,
-            trace: u64::from_str_radix(&shared.run, 16).unwrap_or(0) ^ number.rotate_left(32),
-            receipts: Arc::default(),
-            accepted: 0,
+        let start = Start {
+            id: match &claimed.restored {
+                Some(record) => record.id.clone(),
+                None => connection.connection_id.clone(),
+            },
+            restored: claimed.restored,
+            stored: self.agreement.session_expiry_s > 0,
         };
-        let will = self.connect.will.map(|will| Box::new(will_message(will)));
-        Box::new(Driver::new(
+        let session = Session::new(self.agreement, &shared.session, start, Instant::now());
+        let sender = Sender::new(self.device, &key, &connection.connection_id, &shared.run);
+        Ok(Box::new(Driver::new(
             Arc::clone(shared),
             wire,
             session,
             sender,
-            mailbox,
-            will,
-        ))
+            Owned {
+                connection,
+                mailbox,
+                held: claimed.held,
+            },
+        )))
     }
 }
 
-/// The PUBLISH that a Will becomes.
-fn will_message(will: Will) -> Publish {
-    Publish {
-        dup: false,
-        qos: will.qos,
-        retain: false,
-        topic: will.topic.as_str().into(),
-        packet_id: None,
-        properties: will.properties,
-        payload: will.payload,
+/// The Will as it is kept.
+fn will_message(will: Will) -> WillMessage {
+    WillMessage {
+        publish: Publish {
+            dup: false,
+            qos: will.qos,
+            retain: will.retain,
+            topic: will.topic.as_str().into(),
+            packet_id: None,
+            properties: will.properties,
+            payload: will.payload,
+        },
+        delay_s: will.delay_interval,
     }
 }

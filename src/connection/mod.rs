@@ -1,13 +1,20 @@
-//! One task per device: socket + codec + session. `handshake` lets it in, `driver` runs it, `wire` is its socket.
+//! One task per device: socket + codec + session. `handshake` lets it in, `driver` runs it with `inbound`, `outbound` and
+//! `keeping`, `ending` takes it apart, `wire` is its socket. `afterlife` speaks for devices that have no connection.
 //!
 //! The task is a loop without protocol: it waits for one event, tells the session, does what the session says. It owns
 //! everything of its connection; others reach it through its mailbox only.
 
+pub mod afterlife;
+mod attachment;
 mod config;
 mod driver;
+mod ending;
 mod goodbye;
 mod handshake;
+mod inbound;
+mod keeping;
 mod metrics;
+mod outbound;
 mod shared;
 mod wire;
 

@@ -1,17 +1,23 @@
 //! What all connections of a node share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use bytestring::ByteString;
 
 use super::{Config, Metrics};
 use crate::auth::Authenticator;
-use crate::downlink;
-use crate::mapping::Downlink;
+use crate::dlq::DeadLetters;
+use crate::downlink::{self, Delivery, Reports, Retained, Shares};
+use crate::jetstream::Reader;
+use crate::mapping::Mapping;
+use crate::ownership::Ownership;
 use crate::registry::Registry;
+use crate::router::Router;
 use crate::session;
 use crate::status::Status;
+use crate::tasks::Tasks;
+use crate::telemetry;
 use crate::uplink::Uplink;
 
 /// What all connections of a node share.
@@ -20,36 +26,50 @@ pub struct Shared {
     pub config: Config,
     /// Limits of a session.
     pub session: session::Config,
+    /// How long the progress of a session may stay unwritten, in milliseconds.
+    pub save_interval_ms: u64,
     /// Who may connect.
     pub authenticator: Authenticator,
+    /// Topics and subjects.
+    pub mapping: Arc<Mapping>,
     /// Where messages go.
     pub uplink: Uplink,
     /// Where status goes.
     pub status: Status,
+    /// Who holds which session.
+    pub ownership: Ownership,
     /// Who is connected here.
-    pub registry: Arc<Registry<Downlink>>,
+    pub registry: Arc<Registry<Delivery>>,
+    /// Who subscribed here to what.
+    pub router: Arc<Router<Delivery>>,
+    /// Shared subscriptions.
+    pub shares: Shares<Delivery>,
+    /// What was delivered, or is to be.
+    pub reader: Reader,
+    /// Retained messages.
+    pub retained: Retained,
+    /// Who wants to know what became of a downlink.
+    pub reports: Reports,
+    /// What could not be delivered.
+    pub dead_letters: DeadLetters,
     /// Counters of connections.
     pub metrics: Metrics,
     /// Counters of downlinks.
     pub downlinks: downlink::Metrics,
+    /// What connections start beside themselves.
+    pub tasks: Tasks,
     /// This run of this node: 16 hexadecimal digits, the first part of every connection id.
     pub run: Box<str>,
     /// Connections accepted so far.
     pub accepted: AtomicU64,
     /// The server that devices are sent to when this node stops.
     pub server_reference: Option<ByteString>,
-    /// The latest epoch that was given to a connection.
-    pub epoch: AtomicU64,
 }
 
 impl Shared {
-    /// An epoch later than all before it on this node: the clock in microseconds, unless that went back meanwhile.
-    pub(super) fn next_epoch(&self, clock_us: u64) -> u64 {
-        let next = |last: u64| clock_us.max(last + 1);
-        let relaxed = Ordering::Relaxed;
-        let last = self
-            .epoch
-            .fetch_update(relaxed, relaxed, |last| Some(next(last)));
-        next(last.unwrap_or_default())
+    /// A client identifier that nobody has or guesses.
+    pub(super) fn assigned_client_id(&self) -> ByteString {
+        let random = || telemetry::random_u64();
+        format!("auto-{:016x}{:016x}", random(), random()).into()
     }
 }

@@ -1,107 +1,77 @@
-//! Live delivery: one subscription, a look into the registry, the device's mailbox.
+//! The feed of this node: every message of the delivery stream, once and in order, into the mailboxes that want it.
 
 use std::sync::Arc;
 
-use async_nats::Subscriber;
-use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
-use super::{Metrics, Outcome};
-use crate::jetstream::Link;
-use crate::mapping::{self, Downlink, Mapping};
-use crate::message::{Headers, Message};
-use crate::registry::Registry;
+use super::{Delivery, Metrics, Outcome};
+use crate::jetstream::{Fed, Feed, Stored};
+use crate::mapping::{Downlink, Mapping};
+use crate::router::Router;
 
-/// Hands live downlinks to the connections of this node.
+/// Hands what is stored to the sessions of this node.
 pub struct Live {
-    link: Link,
+    feed: Feed,
     mapping: Arc<Mapping>,
-    registry: Arc<Registry<Downlink>>,
+    router: Arc<Router<Delivery>>,
     metrics: Metrics,
 }
 
 impl Live {
-    /// Live delivery to the devices in `registry`.
+    /// Delivery from `feed` through `router`.
     #[must_use]
     pub fn new(
-        link: Link,
+        feed: Feed,
         mapping: Arc<Mapping>,
-        registry: Arc<Registry<Downlink>>,
+        router: Arc<Router<Delivery>>,
         metrics: Metrics,
     ) -> Self {
         Self {
-            link,
+            feed,
             mapping,
-            registry,
+            router,
             metrics,
         }
     }
 
-    /// Subscribes; from here on nothing that is stored is missed while NATS stands.
-    ///
-    /// # Errors
-    /// The client's.
-    pub async fn subscribe(&self) -> Result<Subscriber, async_nats::SubscribeError> {
-        self.link
-            .client
-            .subscribe(self.mapping.live_downlinks.to_string())
-            .await
-    }
-
     /// Delivers until `shutdown`.
-    pub async fn run(self, mut messages: Subscriber, shutdown: CancellationToken) {
+    pub async fn run(mut self, shutdown: CancellationToken) {
         loop {
-            let message = tokio::select! {
+            let fed = tokio::select! {
                 () = shutdown.cancelled() => return,
-                message = messages.next() => message,
+                fed = self.feed.next() => fed,
             };
-            match message {
-                Some(message) => self.deliver(message),
-                None => return,
+            match fed {
+                Fed::Message(stored) => self.deliver(stored),
+                Fed::Reset(position) => {
+                    tracing::warn!(position, "the delivery stream began anew");
+                    self.router.advance(position);
+                }
             }
         }
     }
 
-    fn deliver(&self, message: async_nats::Message) {
-        let mailbox = mapping::downlink_device(&message.subject)
-            .and_then(|device| self.registry.find(device));
-        let Some(mailbox) = mailbox else {
-            self.metrics.count(Outcome::Offline);
-            return;
-        };
-        let bytes = message.length;
-        let message = plain(message);
-        let downlink = match self.mapping.downlink(&message) {
-            Ok(downlink) => downlink,
-            Err(error) => {
-                self.metrics.count(Outcome::Unmapped);
-                tracing::warn!(device = %mailbox.connection.device, %error, "downlink cannot be mapped");
-                return;
-            }
-        };
-        match mailbox.deliver(downlink, bytes) {
-            Ok(()) => self.metrics.count(Outcome::Handed),
-            Err(downlink) => {
-                self.metrics.count(Outcome::MailboxFull);
-                tracing::warn!(device = %mailbox.connection.device, id = downlink.id, "downlink dropped: the device does not take what waits for it");
-            }
+    fn deliver(&self, stored: Stored) {
+        let sequence = stored.sequence;
+        let subject = stored.message.subject.clone();
+        let bytes = stored.message.wire_bytes();
+        let read = || read(&self.mapping, &self.metrics, &stored).map(Delivery::new);
+        match self.router.dispatch(sequence, &subject, bytes, read) {
+            0 => self.metrics.count(Outcome::Offline),
+            taken => self.metrics.count_all(Outcome::Handed, taken),
         }
     }
 }
 
-/// What the NATS client received, as plain data.
-fn plain(message: async_nats::Message) -> Message {
-    let mut headers = Headers::default();
-    if let Some(received) = &message.headers {
-        for (name, values) in received.iter() {
-            for value in values {
-                headers.push(name.to_string(), value.as_str());
-            }
-        }
-    }
-    Message {
-        subject: message.subject.as_str().into(),
-        headers,
-        payload: message.payload,
-    }
+/// What devices get of a stored message; none, and counted, if no PUBLISH can be made of it.
+#[must_use]
+pub fn read(mapping: &Mapping, metrics: &Metrics, stored: &Stored) -> Option<Arc<Downlink>> {
+    mapping
+        .downlink(&stored.message)
+        .inspect_err(|error| {
+            metrics.count(Outcome::Unmapped);
+            tracing::warn!(subject = %stored.message.subject, sequence = stored.sequence, %error, "downlink cannot be mapped");
+        })
+        .ok()
+        .map(Arc::new)
 }

@@ -10,10 +10,10 @@ use prometheus_client::registry::Registry;
 pub enum Outcome {
     /// Given to the device's connection.
     Handed,
-    /// The device is not connected here.
+    /// Nobody who is connected here wants it.
     Offline,
-    /// The device does not take what waits for it.
-    MailboxFull,
+    /// More retained messages than a session may have.
+    TooMany,
     /// No PUBLISH can be made of it.
     Unmapped,
     /// Written to the device.
@@ -29,11 +29,13 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    fn as_str(self) -> &'static str {
+    /// The word in metrics and dead letters; the set is fixed.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Handed => "handed",
             Self::Offline => "offline",
-            Self::MailboxFull => "mailbox_full",
+            Self::TooMany => "too_many",
             Self::Unmapped => "unmapped",
             Self::Sent => "sent",
             Self::NotSubscribed => "not_subscribed",

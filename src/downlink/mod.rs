@@ -1,11 +1,22 @@
-//! FLOW: a stored downlink → its device, live.
+//! FLOW: a stored message → the sessions that subscribed to it.
 //!
-//! `DEVICE_DOWN` republishes what it stores; one wildcard subscription of this node sees it all and the registry says whether
-//! the device is connected here: no subscription, channel, task or consumer per device (PERFORMANCE). A device
-//! that is not connected keeps its messages in the stream; reading them from its cursor comes with stored sessions.
+//! Every node reads the delivery stream by one ordered consumer ([`Live`]); the router says whose mailboxes want a message: no
+//! subscription, channel, task or consumer per device (PERFORMANCE). What a session missed is read back by its connection.
 
+mod delivery;
 mod live;
 mod metrics;
+mod report;
+mod retained;
+mod share;
+mod share_token;
+mod shared;
 
-pub use live::Live;
+pub use delivery::Delivery;
+pub use live::{Live, read};
 pub use metrics::{Metrics, Outcome};
+pub use report::{Receipt, Reports};
+pub use retained::Retained;
+pub use share::Share;
+pub use share_token::ShareToken;
+pub use shared::{Leave, SharedSubscription, Shares, Source};

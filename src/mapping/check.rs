@@ -4,7 +4,7 @@
 //! is stored nowhere.
 
 use super::rule::{Rule, is_token};
-use super::settings::Settings;
+use super::settings::{Profile, Settings};
 use super::source::Fault;
 use super::streams::Filed;
 use super::subject::intersect;
@@ -18,6 +18,24 @@ pub(super) fn check(rules: &[Rule], streams: &Filed, settings: &Settings, faults
             check_pair(rule, earlier, faults);
         }
         check_stream(rule, streams, faults);
+    }
+    check_delivery(rules, faults);
+}
+
+/// Every node reads what devices get in one order, from one stream.
+fn check_delivery(rules: &[Rule], faults: &mut Vec<Fault>) {
+    let mut down = rules.iter().filter(|rule| rule.is_delivered());
+    let Some(first) = down.next() else {
+        return;
+    };
+    for rule in down.filter(|rule| rule.stream.value != first.stream.value) {
+        faults.push(Fault {
+            place: rule.stream.place.clone(),
+            message: format!(
+                "{}: key `stream`: found {:?}, expected the stream of all rules with direction = \"down\", {:?}",
+                rule.label, rule.stream.value, first.stream.value
+            ),
+        });
     }
 }
 
@@ -39,7 +57,12 @@ fn check_settings(rules: &[Rule], settings: &Settings, faults: &mut Vec<Fault>) 
         let known = |rule: &Rule| rule.direction == Direction::Up && rule.handle.value == **handle;
         !rules.iter().any(known)
     };
-    for handle in settings.live.iter().filter(up) {
+    // Only handles of devices have live copies; the default names them.
+    let live = settings
+        .live
+        .iter()
+        .filter(|_| settings.profile == Profile::Device);
+    for handle in live.filter(up) {
         fault(
             "live",
             format!("no rule with direction = \"up\" has the handle {handle:?}"),

@@ -3,6 +3,7 @@
 //! Text goes to a device's MQTT library, so whatever MQTT forbids in a string, a topic or a payload format is refused.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -44,8 +45,16 @@ impl Content {
     pub(super) fn read(message: &Message, rule: &Rule, id: &DeviceId) -> Result<Self, Error> {
         match message.headers.get(header::CONTENT_TYPE) {
             Some(CONTENT_TYPE) => protobuf(message, rule, id),
-            _ => native(message),
+            _ => Self::native(message),
         }
+    }
+
+    /// Reads the form that has everything but the payload in headers.
+    ///
+    /// # Errors
+    /// What in it is wrong.
+    pub(super) fn native(message: &Message) -> Result<Self, Error> {
+        native(message)
     }
 }
 
@@ -56,12 +65,16 @@ fn native(message: &Message) -> Result<Content, Error> {
         let decoded = BASE64.decode(text).ok();
         decoded.ok_or_else(|| wrong("header Jw-Correlation", text, "base64"))
     });
+    // What another client published: its trace context is among its user properties, and nothing is checked again.
+    let from_client = headers.get(header::CLIENT).is_some();
     let trace = headers
         .get(header::TRACEPARENT)
+        .filter(|_| !from_client)
         .map(|value| (header::TRACEPARENT, value));
     let user = headers
         .iter()
         .filter_map(|(name, value)| Some((name.strip_prefix(header::USER)?, value)));
+    let user = in_order(user.collect(), headers.get(header::ORDER));
     let user = trace.into_iter().chain(user).map(|(name, value)| {
         let string = |text| mqtt_string("header Jw-User-", header::text(text));
         Ok((string(name)?, string(value)?))
@@ -69,7 +82,10 @@ fn native(message: &Message) -> Result<Content, Error> {
     let properties = PublishProperties {
         payload_format_indicator: headers
             .get(header::PAYLOAD_FORMAT)
-            .map(|text| payload_format("header Jw-Payload-Format", text, &message.payload))
+            .map(|text| match from_client {
+                true => switch("header Jw-Payload-Format", text).map(u8::from),
+                false => payload_format("header Jw-Payload-Format", text, &message.payload),
+            })
             .transpose()?,
         content_type: text(header::CONTENT_TYPE)
             .map(|text| mqtt_string("header Content-Type", text))
@@ -104,6 +120,23 @@ fn native(message: &Message) -> Result<Content, Error> {
             .or_else(|| headers.get(header::MSG_ID))
             .map(str::to_owned),
     })
+}
+
+/// Headers in the order of names that was written beside them; those that it does not name come last.
+fn in_order<'m>(user: Vec<(&'m str, &'m str)>, order: Option<&str>) -> Vec<(&'m str, &'m str)> {
+    let Some(order) = order else {
+        return user;
+    };
+    let mut left: HashMap<&str, VecDeque<_>> = HashMap::new();
+    for pair in user {
+        left.entry(pair.0).or_default().push_back(pair);
+    }
+    let names = order.split(header::BETWEEN_NAMES);
+    let mut ordered: Vec<_> = names
+        .filter_map(|name| left.get_mut(name)?.pop_front())
+        .collect();
+    ordered.extend(left.into_values().flatten());
+    ordered
 }
 
 fn protobuf(message: &Message, rule: &Rule, id: &DeviceId) -> Result<Content, Error> {

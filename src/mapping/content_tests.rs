@@ -146,6 +146,8 @@ fn the_protobuf_form() {
         last_sequence: Some(41),
         expires: Some(Expiry { unix_ms: 9 }),
         id: Some("a".to_owned()),
+        receipt: None,
+        publisher: None,
     };
     assert_eq!(envelope(&message).unwrap(), expected);
     let plain = envelope(&DeviceMessage::default()).unwrap();

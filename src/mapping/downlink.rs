@@ -15,14 +15,16 @@ use super::header;
 use super::pattern::is_name;
 use super::rule::Rule;
 use super::rules::Mapping;
-use crate::device::{DeviceId, Direction};
-use crate::message::Message;
-use crate::mqtt::{PublishProperties, QoS};
+use super::subject::{SUBJECT_BYTES_MAX, is_filter};
+use super::template::Named;
+use crate::device::DeviceId;
+use crate::message::{Message, Subject};
+use crate::mqtt::{Publish, PublishProperties, QoS};
 
 /// What a device gets, and what the gateway needs to know about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Downlink {
-    /// A valid topic name, one of the device's down topics.
+    /// A valid topic name; with the device profile one of the device's down topics.
     pub topic: String,
     /// As the sender asks; 1 if it does not say.
     pub qos: QoS,
@@ -32,7 +34,7 @@ pub struct Downlink {
     pub payload: Bytes,
     /// For MQTT 5 devices. Without the expiry interval: [`Expiry::left`] at the time of sending.
     pub properties: PublishProperties,
-    /// Its place in `DEVICE_DOWN`.
+    /// Its place in its stream.
     pub stream_sequence: u64,
     /// The sequence of the message before it on its subject, 0 if there is none; says nothing on a message read back.
     pub last_sequence: Option<u64>,
@@ -40,6 +42,36 @@ pub struct Downlink {
     pub expires: Option<Expiry>,
     /// The sender's `Jw-Id`, else its `Nats-Msg-Id`.
     pub id: Option<String>,
+    /// Where the sender wants to be told that the device has it (`Jw-Receipt`).
+    pub receipt: Option<Subject>,
+    /// The client identifier of the client that published it (`Jw-Client`); none if a service did.
+    pub publisher: Option<String>,
+}
+
+impl Downlink {
+    /// The PUBLISH as it leaves at `now_ms` (Unix milliseconds), without packet identifier; none if it expired.
+    #[must_use]
+    pub fn publish(&self, now_ms: u64) -> Option<Publish> {
+        let mut publish = self.as_publish();
+        if let Some(expires) = self.expires {
+            publish.properties.message_expiry_interval = Some(expires.left(now_ms)?); // [MQTT-3.3.2-6]
+        }
+        Some(publish)
+    }
+
+    /// The PUBLISH that it was made of, whatever the time.
+    #[must_use]
+    pub fn as_publish(&self) -> Publish {
+        Publish {
+            dup: false,
+            qos: self.qos,
+            retain: self.retain,
+            topic: self.topic.as_str().into(),
+            packet_id: None,
+            properties: self.properties.clone(),
+            payload: self.payload.clone(),
+        }
+    }
 }
 
 /// The end of a downlink's lifetime.
@@ -61,27 +93,33 @@ impl Expiry {
 }
 
 impl Mapping {
-    /// The PUBLISH of a message of `DEVICE_DOWN`, live (republished) or read back.
+    /// The PUBLISH of a message of [`Mapping::delivery`] or of the bucket of retained messages, live or read back.
+    ///
+    /// Its subject is the header `Nats-Subject`, or its own without that; `Nats-Sequence` must be there.
     ///
     /// # Errors
-    /// [`Error::Subject`] if no down rule has its subject; [`Error::Value`] and [`Error::Protobuf`] name what in it is wrong.
+    /// [`Error::Subject`] if no rule delivers its subject; [`Error::Value`] and [`Error::Protobuf`] name what in it is wrong.
     pub fn downlink(&self, message: &Message) -> Result<Downlink, Error> {
         let headers = &message.headers;
         // The server sets this header, also over one that a sender wrote.
         let subject = headers
             .get(header::STORED_SUBJECT)
             .unwrap_or(&message.subject);
-        let mut down = self
-            .rules
-            .iter()
-            .filter(|rule| rule.direction == Direction::Down);
-        let (rule, id) = down
+        let subject = Self::retained_subject(subject).unwrap_or(subject);
+        let mut delivered = self.rules.iter().filter(|rule| rule.is_delivered());
+        let (rule, named) = delivered
             .find_map(|rule| Some((rule, rule.subject.value.read(subject)?)))
             .ok_or_else(|| Error::Subject(subject.to_owned()))?;
-        let content = Content::read(message, rule, &id)?;
+        let (topic, content) = match named {
+            Named::Device(id) => {
+                let content = Content::read(message, rule, &id)?;
+                (topic(rule, &id, &content)?, content)
+            }
+            Named::Topic(topic) => (topic, Content::native(message)?),
+        };
         let sequence = headers.get(header::SEQUENCE).unwrap_or_default();
         Ok(Downlink {
-            topic: topic(rule, &id, &content)?,
+            topic,
             qos: content.qos,
             retain: content.retain,
             payload: content.payload,
@@ -93,7 +131,24 @@ impl Mapping {
                 .transpose()?,
             expires: content.expires,
             id: content.id,
+            receipt: headers.get(header::RECEIPT).map(receipt).transpose()?,
+            publisher: headers
+                .get(header::CLIENT)
+                .map(|client| header::text(client).into_owned()),
         })
+    }
+}
+
+fn receipt(subject: &str) -> Result<Subject, Error> {
+    let is_subject =
+        is_filter(subject) && !subject.split('.').any(|token| matches!(token, "*" | ">"));
+    match is_subject && subject.len() <= SUBJECT_BYTES_MAX {
+        true => Ok(subject.into()),
+        false => Err(wrong(
+            "header Jw-Receipt",
+            subject,
+            "a subject without wildcards",
+        )),
     }
 }
 

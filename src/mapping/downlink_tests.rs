@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 
 use super::*;
+use crate::device::Direction;
 use crate::mapping::Settings;
 use crate::message::Headers;
 use crate::mqtt::{PublishProperties, QoS};
@@ -63,6 +64,8 @@ fn a_plain_downlink() {
         last_sequence: Some(41),
         expires: None,
         id: None,
+        receipt: None,
+        publisher: None,
     };
     assert_eq!(downlink("thing", &[], b"x").unwrap(), expected);
 }

@@ -11,6 +11,7 @@ use super::percent::take;
 use super::rule::Rule;
 use super::rules::Mapping;
 use super::settings::Form;
+use super::subject::SUBJECT_BYTES_MAX;
 use super::template::Template;
 use crate::device::{DeviceId, Direction};
 
@@ -37,6 +38,9 @@ impl Mapping {
     pub fn explain(&self, topic: &str) -> Explanation {
         let mut lines = vec![("topic", topic.to_owned())];
         let mapped = match self.find(topic) {
+            Some((rule, _)) if rule.direction == Direction::Both => {
+                self.explain_levels(rule, topic, &mut lines)
+            }
             Some((rule, captures)) => {
                 lines.push(("rule", describe(rule)));
                 lines.push(("direction", direction(rule).to_owned()));
@@ -62,6 +66,27 @@ impl Mapping {
             }
         };
         Explanation { mapped, lines }
+    }
+
+    /// A topic of the open profile: its subject, or those that its filter selects; whether there are any.
+    fn explain_levels(
+        &self,
+        rule: &Rule,
+        topic: &str,
+        lines: &mut Vec<(&'static str, String)>,
+    ) -> bool {
+        lines.push(("rule", describe(rule)));
+        lines.push(("direction", direction(rule).to_owned()));
+        let Some(subjects) = self.subscription(topic) else {
+            let message = format!("its subject has more than {SUBJECT_BYTES_MAX} bytes");
+            lines.push(("not mapped", message));
+            return false;
+        };
+        lines.push(("subject", subjects.join(", ")));
+        lines.push(("stream", rule.stream.value.to_string()));
+        let headers = "Jw-Id, Nats-Msg-Id, Jw-Ts, traceparent, Jw-Qos, Jw-Client";
+        lines.push(("headers", headers.to_owned()));
+        true
     }
 
     fn explain_nearest(&self, topic: &str, lines: &mut Vec<(&'static str, String)>) {
@@ -124,7 +149,7 @@ impl Rule {
     ) {
         let subject = |template: &Template| {
             let mut out = BytesMut::new();
-            template.write(id, &mut out);
+            template.write(id, topic, &mut out);
             take(&mut out).to_string()
         };
         lines.push(("subject", subject(&self.subject.value)));
@@ -172,6 +197,7 @@ fn direction(rule: &Rule) -> &'static str {
     match rule.direction {
         Direction::Up => "up: the device publishes",
         Direction::Down => "down: the device subscribes",
+        Direction::Both => "both: whoever is connected publishes and subscribes",
     }
 }
 

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use bytes::BytesMut;
 use bytestring::ByteString;
 
+use crate::mqtt::QoS;
 use super::percent;
 
 pub(super) const ID: &str = "Jw-Id";
@@ -20,6 +21,12 @@ pub(super) const EXPIRES: &str = "Jw-Expires";
 pub(super) const PAYLOAD_FORMAT: &str = "Jw-Payload-Format";
 pub(super) const RESPONSE_TOPIC: &str = "Jw-Response-Topic";
 pub(super) const CORRELATION: &str = "Jw-Correlation";
+/// Where the device's acknowledgement is reported.
+pub(super) const RECEIPT: &str = "Jw-Receipt";
+/// The client that published it.
+pub(super) const CLIENT: &str = "Jw-Client";
+/// The names of the user properties in the client's order, where there are several: header libraries keep none.
+pub(super) const ORDER: &str = "Jw-Order";
 pub(super) const USER: &str = "Jw-User-";
 pub(super) const CONTENT_TYPE: &str = "Content-Type";
 pub(super) const TRACEPARENT: &str = "traceparent";
@@ -81,6 +88,9 @@ pub(super) fn user_name(name: &str) -> String {
     percent::take(&mut out).to_string()
 }
 
+/// Stands between names in [`ORDER`]: [`user_name`] never writes it.
+pub(super) const BETWEEN_NAMES: &str = ":";
+
 /// Whether a byte cannot be in a value, or is the escape itself.
 fn is_encoded(byte: u8) -> bool {
     byte.is_ascii_control() || byte == b'%'
@@ -104,6 +114,15 @@ pub(super) fn is_traceparent(text: &str) -> bool {
     let some = |id: &str| id.bytes().any(|byte| byte != b'0');
     // A later version may have more parts, which this one cannot vouch for.
     version == "00" && some(trace) && some(parent) && parts.next().is_none()
+}
+
+/// The value of [`QOS`].
+pub(super) fn qos(qos: QoS) -> ByteString {
+    ByteString::from_static(match qos {
+        QoS::AtMostOnce => "0",
+        QoS::AtLeastOnce => "1",
+        QoS::ExactlyOnce => "2",
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! A rule's topic pattern: reading a topic or filter with it, and writing a topic.
 //!
 //! Names are compared with names and never read as patterns (G22). No capture matches an empty level (G13), so a topic
-//! without a type level is nobody's. In a filter a `+` may stand only where the type or the id is.
+//! without a type level is nobody's. In a filter a `+` may stand only where the type or the id is. `{levels...}` alone
+//! is another matter: it stands for every topic and filter there is, empty levels among them.
 
 use std::fmt;
 
@@ -15,7 +16,12 @@ pub(super) struct Pattern {
     head: Vec<Level>,
     /// Levels behind `{extra...}`; none if the pattern has no such capture.
     tail: Option<Vec<Level>>,
+    /// It is [`LEVELS`].
+    any: bool,
 }
+
+/// The pattern of every topic.
+pub(super) const LEVELS: &str = "{levels...}";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Level {
@@ -44,7 +50,12 @@ impl Pattern {
             text: text.to_owned(),
             head: Vec::new(),
             tail: None,
+            any: text == LEVELS,
         };
+        if pattern.any {
+            pattern.tail = Some(Vec::new());
+            return Ok(pattern);
+        }
         let mut faults = Vec::new();
         let mut seen: Vec<Capture> = Vec::new();
         for (at, level) in text.split('/').enumerate() {
@@ -91,6 +102,9 @@ impl Pattern {
     /// What the captures match in a topic name or filter; none if it has another shape.
     pub(super) fn read<'t>(&self, topic: &'t str) -> Option<Captures<'t>> {
         let mut captures = Captures::default();
+        if self.any {
+            return Some(captures);
+        }
         let mut levels = topic.split('/');
         for level in &self.head {
             level.read(levels.next()?, &mut captures)?;
@@ -126,6 +140,11 @@ impl Pattern {
         self.text
             .split_once('/')
             .map_or(&*self.text, |(first, _)| first)
+    }
+
+    /// Whether it is that of every topic.
+    pub(super) fn is_any(&self) -> bool {
+        self.any
     }
 
     /// Whether it has this capture.

@@ -68,6 +68,7 @@ impl Rule {
         let methods = entry.texts("methods");
         check_types(entry, default_type.as_ref(), &methods);
         check_direction(entry, direction);
+        check_levels(entry, direction, pattern.as_ref(), subject.as_ref());
         let (handle, subject) = (handle?, subject?);
         let (subject_key, subject, live) = match (settings.tree, live) {
             (Tree::Handle, Some(live)) => ("live", live, None),
@@ -97,6 +98,11 @@ impl Rule {
                 .map(|(name, at)| (name, at.value))
                 .collect(),
         })
+    }
+
+    /// Whether devices get its messages.
+    pub(super) fn is_delivered(&self) -> bool {
+        self.direction != Direction::Up
     }
 
     /// The key and template of each subject that its messages have.
@@ -140,8 +146,10 @@ fn read_direction(entry: &mut Entry<'_, '_>) -> Option<Direction> {
     match direction.value.as_str() {
         "up" => Some(Direction::Up),
         "down" => Some(Direction::Down),
+        "both" => Some(Direction::Both),
         found => {
-            let message = format!("key `direction`: found {found:?}, expected \"up\" or \"down\"");
+            let message =
+                format!("key `direction`: found {found:?}, expected \"up\", \"down\" or \"both\"");
             entry.fault(&direction.place, message);
             None
         }
@@ -178,12 +186,29 @@ fn check_direction(entry: &mut Entry<'_, '_>, direction: Option<Direction>) {
     let (keys, expected): (&[&str], _) = match direction {
         Some(Direction::Up) => (&["default_type", "methods"], "down"),
         Some(Direction::Down) => (&["live"], "up"),
-        None => return,
+        Some(Direction::Both) | None => return,
     };
     for key in keys {
         if let Some(found) = entry.value(key) {
             let message = format!("key `{key}`: expected only with direction = \"{expected}\"");
             entry.fault(&found.place, message);
         }
+    }
+}
+
+/// Both directions at once have the topics that name no device, and only those.
+fn check_levels(
+    entry: &mut Entry<'_, '_>,
+    direction: Option<Direction>,
+    pattern: Option<&At<Pattern>>,
+    subject: Option<&At<Template>>,
+) {
+    let (Some(direction), Some(pattern), Some(subject)) = (direction, pattern, subject) else {
+        return;
+    };
+    let both = direction == Direction::Both;
+    if pattern.value.is_any() != both || subject.value.has_levels() != both {
+        let message = "key `direction`: \"both\" goes with {levels...} in `mqtt` and `nats`, expected all three or none";
+        entry.fault(&pattern.place, message);
     }
 }

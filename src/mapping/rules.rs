@@ -1,27 +1,40 @@
 //! All rules: loaded and checked once, then looked up by a topic's first level.
 //!
-//! The project's own files are compiled in; an operator's file adds rules and streams and changes streams.
+//! The project's own files, of the profile, are compiled in; an operator's file adds rules and streams and changes streams.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use bytes::BytesMut;
+
 use super::capture::Captures;
 use super::check::check;
+use super::levels;
+use super::percent::take;
 use super::rule::Rule;
-use super::settings::Settings;
+use super::settings::{Profile, Settings};
 use super::source::{Fault, Source};
 use super::streams::{Declared, Stream};
-use super::subject;
+use super::subject::{self, SUBJECT_BYTES_MAX};
 use crate::device::{Address, DeviceId, Direction};
 use crate::message::Subject;
 
-const OWN_RULES: Source<'static> = Source {
+const RULES: Source<'static> = Source {
     name: "subjects/rules.toml",
     text: include_str!("../../subjects/rules.toml"),
 };
-const OWN_STREAMS: Source<'static> = Source {
+const STREAMS: Source<'static> = Source {
     name: "subjects/streams.toml",
     text: include_str!("../../subjects/streams.toml"),
+};
+const OPEN: Source<'static> = Source {
+    name: "subjects/open.toml",
+    text: include_str!("../../subjects/open.toml"),
+};
+/// Of every profile.
+const GATEWAY: Source<'static> = Source {
+    name: "subjects/gateway.toml",
+    text: include_str!("../../subjects/gateway.toml"),
 };
 
 /// The mapping between MQTT topics and NATS subjects, and the streams that hold those.
@@ -31,9 +44,39 @@ pub struct Mapping {
     pub streams: Vec<Stream>,
     /// Where the live copies of all downlinks of this gateway's protocol arrive.
     pub live_downlinks: Subject,
+    /// What devices get, from which a node reads all that its sessions subscribe to.
+    pub delivery: Delivery,
     pub(super) rules: Vec<Rule>,
     /// Indices into `rules`.
     by_first_level: HashMap<String, Vec<usize>>,
+}
+
+/// The stored messages that devices get.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// The one stream that has them all, in their order.
+    pub stream: Arc<str>,
+    /// The filters that select them in it; they overlap nowhere.
+    pub filters: Vec<Subject>,
+}
+
+impl Delivery {
+    fn of(rules: &[Rule]) -> Self {
+        let delivered = || rules.iter().filter(|rule| rule.is_delivered());
+        let mut filters: Vec<Subject> = Vec::new();
+        for rule in delivered() {
+            let filter = rule.subject.value.filter_of_all_handles();
+            if !filters.iter().any(|known| subject::covers(known, &filter)) {
+                filters.retain(|known| !subject::covers(&filter, known));
+                filters.push(filter.into());
+            }
+        }
+        let stream = delivered().next().map(|rule| rule.stream.value.clone());
+        Self {
+            stream: stream.unwrap_or_default(),
+            filters,
+        }
+    }
 }
 
 impl Mapping {
@@ -45,8 +88,12 @@ impl Mapping {
         let mut faults = Vec::new();
         let mut rules = Vec::new();
         let mut streams = Declared::new(settings);
+        let own: &[Source<'_>] = match settings.profile {
+            Profile::Device => &[RULES, STREAMS, GATEWAY],
+            Profile::Open => &[OPEN, GATEWAY],
+        };
         let extra = extra.map(|(name, text)| Source { name, text });
-        for source in [OWN_RULES, OWN_STREAMS].into_iter().chain(extra) {
+        for source in own.iter().copied().chain(extra) {
             source.entries(
                 &["rule", "stream"],
                 &mut faults,
@@ -69,6 +116,7 @@ impl Mapping {
         Ok(Self {
             streams: filed.into_streams(),
             live_downlinks: subject::live_downlinks(&settings.protocol),
+            delivery: Delivery::of(&rules),
             rules,
             by_first_level,
         })
@@ -77,17 +125,46 @@ impl Mapping {
     /// What a topic name or filter addresses; none if it has no rule's shape.
     ///
     /// In a filter, `+` may stand only where the type is (of an rpc topic: the id). Shared subscriptions and filters that
-    /// match topics of more than one device have no rule's shape. Names are not checked beyond that.
+    /// match topics of more than one device have no rule's shape. Names are not checked beyond that. In the open profile
+    /// everything has the one rule's shape.
     #[must_use]
     pub fn address<'a>(&'a self, topic_or_filter: &'a str) -> Option<Address<'a>> {
         let (rule, captures) = self.find(topic_or_filter)?;
         Some(Address {
+            topic: topic_or_filter,
             direction: rule.direction,
             handle: &rule.handle.value,
             kind: captures.kind,
             product: captures.product,
             name: captures.name,
         })
+    }
+
+    /// The subject filters that select all that a topic filter matches in [`Self::delivery`], and maybe more: whoever gets
+    /// a message compares its topic. A shared subscription's filter is the one behind `$share/<group>/`.
+    ///
+    /// None if nothing that is delivered can match it.
+    #[must_use]
+    pub fn subscription(&self, filter: &str) -> Option<Vec<Subject>> {
+        let (rule, captures) = self.find(filter).filter(|(rule, _)| rule.is_delivered())?;
+        let template = &rule.subject.value;
+        if template.has_levels() {
+            let all = template.filter();
+            return levels::filters(all.trim_end_matches(".>"), filter);
+        }
+        let id = DeviceId::new(captures.product, captures.name).ok()?;
+        let mut out = BytesMut::new();
+        template.write(&id, filter, &mut out);
+        Some(vec![take(&mut out)])
+            .filter(|filters| filters.iter().all(|f| f.len() <= SUBJECT_BYTES_MAX))
+    }
+
+    /// Whether a message of [`Self::delivery`] is for one device alone; otherwise for whoever subscribes.
+    #[must_use]
+    pub fn has_one_receiver(&self) -> bool {
+        self.rules
+            .iter()
+            .all(|rule| rule.direction != Direction::Both)
     }
 
     /// `P.D`, encoded: the key of the table of live connections.
@@ -101,7 +178,7 @@ impl Mapping {
         let up = self
             .rules
             .iter()
-            .filter(|rule| rule.direction == Direction::Up);
+            .filter(|rule| rule.direction != Direction::Down);
         let mut names: Vec<_> = up.map(|rule| rule.stream.value.clone()).collect();
         names.sort_unstable();
         names.dedup();
@@ -110,6 +187,11 @@ impl Mapping {
 
     /// The rule of a topic or filter. No two match the same one: `check` saw to that.
     pub(super) fn find<'t>(&self, topic: &'t str) -> Option<(&Rule, Captures<'t>)> {
+        if let [rule] = &*self.rules
+            && rule.pattern.value.is_any()
+        {
+            return Some((rule, Captures::default()));
+        }
         let first = topic.split('/').next()?;
         self.by_first_level.get(first)?.iter().find_map(|at| {
             let rule = self.rules.get(*at)?;
@@ -121,3 +203,7 @@ impl Mapping {
 #[cfg(test)]
 #[path = "rules_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "open_tests.rs"]
+mod open_tests;

@@ -103,7 +103,7 @@ const WRONG_RULES: &[(Changes, u32, &str)] = &[
     (
         &[("direction", "\"left\"")],
         3,
-        "rule 1: key `direction`: found \"left\", expected \"up\" or \"down\"",
+        "rule 1: key `direction`: found \"left\", expected \"up\", \"down\" or \"both\"",
     ),
     (
         &[("mqtt", "\"chat/{area}/{product}/{device}\"")],

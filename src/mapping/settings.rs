@@ -10,6 +10,9 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
+    /// Whose rules and streams; the root key `profile` of the configuration says it.
+    #[serde(skip)]
+    pub profile: Profile,
     /// The gateway's protocol code, one token of the subjects (SUBJECTS §3): `A-Z a-z 0-9 _ -`; no handle's name.
     pub protocol: String,
     /// Which form of an uplink's subject is stored.
@@ -24,12 +27,24 @@ impl Default for Settings {
     fn default() -> Self {
         let live = ["thing", "ota", "shadow", "gateway", "config", "log", "ext"];
         Self {
+            profile: Profile::Device,
             protocol: "mqtt".to_owned(),
             tree: Tree::Protocol,
             live: live.map(str::to_owned).into(),
             forms: BTreeMap::new(),
         }
     }
+}
+
+/// A set of topic rules, streams and logins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Profile {
+    /// Devices of products with the platform's topics and credentials.
+    #[default]
+    Device,
+    /// Any client that gives a client identifier, and any topic.
+    Open,
 }
 
 /// Which form of an uplink's subject is stored.

@@ -37,7 +37,7 @@ enum Kind {
 }
 
 /// Key, whether each stream must say it (SUBJECTS §5), and what it must be.
-const KEYS: [(&str, bool, Kind); 18] = [
+const KEYS: [(&str, bool, Kind); 21] = [
     ("description", false, Kind::Text),
     ("subjects", true, Kind::Filters),
     ("subjects_handle_tree", false, Kind::Filters),
@@ -58,6 +58,9 @@ const KEYS: [(&str, bool, Kind); 18] = [
     ("allow_direct", true, Kind::Switch),
     ("allow_batched", true, Kind::Switch),
     ("allow_msg_ttl", false, Kind::Switch),
+    ("allow_rollup_hdrs", false, Kind::Switch),
+    ("deny_delete", false, Kind::Switch),
+    ("subject_delete_marker_ttl", false, Kind::Duration),
     ("republish", false, Kind::Republish),
     ("sources", false, Kind::Sources),
 ];

@@ -74,6 +74,12 @@ impl Presence {
         }
     }
 
+    /// The identity of the event of one connection, whoever says it.
+    #[must_use]
+    pub fn message_id(self, connection_id: &str) -> String {
+        format!("{connection_id}.{}", self.token())
+    }
+
     /// `device.up.status.<presence>`, stored in `DEVICE_STATUS`.
     #[must_use]
     pub fn device_subject(self) -> Subject {

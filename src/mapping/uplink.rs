@@ -14,13 +14,14 @@ use super::capture::{Capture, Captures};
 use super::envelope;
 use super::header;
 use super::percent::take;
+use super::retained::Retained;
 use super::rule::Rule;
 use super::rules::Mapping;
 use super::settings::Form;
 use super::subject::SUBJECT_BYTES_MAX;
 use crate::device::{Address, DeviceId, Direction};
 use crate::message::{Headers, Message, Subject};
-use crate::mqtt::{Publish, PublishProperties, QoS};
+use crate::mqtt::{Publish, PublishProperties};
 
 /// What the gateway says about a PUBLISH that it received.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +41,8 @@ pub struct Uplink {
     pub message: Message,
     /// Where the same message goes live once it is stored, if anywhere.
     pub live: Option<Subject>,
+    /// What it does to its topic's retained message; none without RETAIN, and where nobody can subscribe to the topic.
+    pub retained: Option<Retained>,
 }
 
 /// What is read from a PUBLISH once, for every form.
@@ -49,14 +52,14 @@ pub(super) struct Received<'a> {
     pub(super) captures: Captures<'a>,
     pub(super) publish: &'a Publish,
     pub(super) receipt: &'a Receipt<'a>,
-    /// The trace context, and whether it is the device's.
+    /// The trace context, and whether it was taken from the user properties.
     pub(super) traceparent: (&'a str, bool),
 }
 
 impl Mapping {
     /// The message of a PUBLISH on `address`, which is its topic's: no alias stands for that any more.
     ///
-    /// `identity` is the device that the topic names.
+    /// `identity` is the device that the topic names; in the open profile, whose topics name nobody, the publisher.
     ///
     /// # Errors
     /// [`Error::Unmapped`] if the topic is not one of that device's uplinks; [`Error::SubjectTooLong`] and
@@ -71,10 +74,13 @@ impl Mapping {
         let (rule, captures) = self
             .find(&publish.topic)
             .filter(|(rule, captures)| {
-                rule.direction == Direction::Up
-                    && rule.handle.value == address.handle
-                    && captures.product == identity.product()
-                    && captures.name == identity.name()
+                let own =
+                    captures.product == identity.product() && captures.name == identity.name();
+                match rule.direction {
+                    Direction::Up => own && rule.handle.value == address.handle,
+                    Direction::Down => false,
+                    Direction::Both => true,
+                }
             })
             .ok_or_else(|| Error::Unmapped(publish.topic.to_string()))?;
         let device = publish.properties.user.iter().find_map(|(name, value)| {
@@ -86,13 +92,17 @@ impl Mapping {
             captures,
             publish,
             receipt,
-            traceparent: (device.unwrap_or(receipt.traceparent), device.is_some()),
+            // What clients send each other comes unaltered, this property too [MQTT-3.3.2-17].
+            traceparent: (
+                device.unwrap_or(receipt.traceparent),
+                device.is_some() && rule.direction == Direction::Up,
+            ),
         };
         let mut out = BytesMut::with_capacity(512);
-        rule.subject.value.write(identity, &mut out);
+        rule.subject.value.write(identity, &publish.topic, &mut out);
         let subject = checked(take(&mut out))?;
         let live = rule.live.as_ref().map(|live| {
-            live.value.write(identity, &mut out);
+            live.value.write(identity, &publish.topic, &mut out);
             checked(take(&mut out))
         });
         let (headers, payload) = match rule.form {
@@ -101,14 +111,20 @@ impl Mapping {
         };
         match headers.wire_bytes() {
             bytes if bytes > header::BYTES_MAX => Err(Error::HeadersTooLong(bytes)),
-            _ => Ok(Uplink {
-                message: Message {
+            _ => {
+                let message = Message {
                     subject,
                     headers,
                     payload,
-                },
-                live: live.transpose()?,
-            }),
+                };
+                let retains = publish.retain && rule.is_delivered();
+                let expiry_s = publish.properties.message_expiry_interval;
+                Ok(Uplink {
+                    retained: retains.then(|| Retained::of(&message, expiry_s)),
+                    message,
+                    live: live.transpose()?,
+                })
+            }
         }
     }
 }
@@ -121,7 +137,14 @@ impl Received<'_> {
             let kind = publish.topic.slice_ref(self.captures.kind);
             headers.push(header::TYPE, header::value(&kind));
         }
-        headers.push(header::QOS, ByteString::from_static(qos_digit(publish.qos)));
+        headers.push(header::QOS, header::qos(publish.qos));
+        if publish.retain {
+            headers.push(header::RETAIN, ByteString::from_static("1"));
+        }
+        if self.rule.direction == Direction::Both {
+            let client = ByteString::from(&*self.id.client_id());
+            headers.push(header::CLIENT, header::value(&client));
+        }
         if self.captures.extra || self.rule.pattern.value.has(Capture::Id) {
             headers.push(header::TOPIC, header::value(&publish.topic));
         }
@@ -169,8 +192,16 @@ impl Received<'_> {
         if let Some(correlation) = &properties.correlation_data {
             headers.push(header::CORRELATION, BASE64.encode(correlation));
         }
+        let mut order = Vec::new();
         for (name, value) in self.user() {
-            headers.push(header::user_name(name), header::value(&value.into()));
+            let name = header::user_name(name);
+            if self.rule.direction == Direction::Both {
+                order.extend(name.strip_prefix(header::USER).map(str::to_owned));
+            }
+            headers.push(name, header::value(&value.into()));
+        }
+        if order.iter().any(|name| order.first() != Some(name)) {
+            headers.push(header::ORDER, order.join(header::BETWEEN_NAMES)); // [MQTT-3.3.2-18]
         }
     }
 
@@ -205,14 +236,6 @@ fn checked(subject: Subject) -> Result<Subject, Error> {
     match subject.len() {
         bytes if bytes > SUBJECT_BYTES_MAX => Err(Error::SubjectTooLong(bytes)),
         _ => Ok(subject),
-    }
-}
-
-fn qos_digit(qos: QoS) -> &'static str {
-    match qos {
-        QoS::AtMostOnce => "0",
-        QoS::AtLeastOnce => "1",
-        QoS::ExactlyOnce => "2",
     }
 }
 

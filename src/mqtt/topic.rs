@@ -3,6 +3,8 @@
 //! Topics are compared byte by byte: nothing is normalised, and empty levels count. // [MQTT-4.7.3-4]
 //! `$share/` begins a shared subscription in both versions, although 3.1.1 does not know them.
 
+use std::fmt;
+
 use bytestring::ByteString;
 
 use super::Error;
@@ -55,7 +57,7 @@ impl TopicFilter {
     /// Whether it matches a topic name; a shared one by the filter behind its share name.
     #[must_use]
     pub fn matches(&self, topic: &str) -> bool {
-        let filter = share(&self.0).map_or(&*self.0, |(_, filter)| filter);
+        let filter = self.topics();
         // [MQTT-4.7.2-1]
         if topic.starts_with('$') && filter.starts_with(['+', '#']) {
             return false;
@@ -73,6 +75,18 @@ impl TopicFilter {
         levels.next().is_none()
     }
 
+    /// What it says about topics: of a shared subscription, the filter behind the share name.
+    #[must_use]
+    pub fn topics(&self) -> &str {
+        share(&self.0).map_or(&*self.0, |(_, filter)| filter)
+    }
+
+    /// The name of a shared subscription's group.
+    #[must_use]
+    pub fn share_name(&self) -> Option<&str> {
+        share(&self.0).map(|(name, _)| name)
+    }
+
     /// Whether it is a shared subscription: `$share/name/filter`.
     #[must_use]
     pub fn is_shared(&self) -> bool {
@@ -84,6 +98,12 @@ impl TopicFilter {
         let text = packet.string("topic filter")?;
         check_filter(&text).map_err(|expected| packet.malformed("topic filter", expected))?;
         Ok(Self(text))
+    }
+}
+
+impl fmt::Display for TopicFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 

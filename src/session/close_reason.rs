@@ -23,6 +23,8 @@ pub enum CloseReason {
     NotStored,
     /// This node stops.
     ServerShuttingDown,
+    /// The node that served it is gone; said by another one.
+    NodeLost,
 }
 
 impl CloseReason {
@@ -41,6 +43,7 @@ impl CloseReason {
             Self::WriteTimeout => "write_timeout",
             Self::NotStored => "not_stored",
             Self::ServerShuttingDown => "server_shutting_down",
+            Self::NodeLost => "node_lost",
         }
     }
 
@@ -48,7 +51,11 @@ impl CloseReason {
     #[must_use]
     pub fn reason_code(self) -> Option<ReasonCode> {
         match self {
-            Self::Normal | Self::NormalWithWill | Self::SocketClosed | Self::WriteTimeout => None,
+            Self::Normal
+            | Self::NormalWithWill
+            | Self::SocketClosed
+            | Self::WriteTimeout
+            | Self::NodeLost => None,
             Self::KeepAliveTimeout => Some(ReasonCode::KeepAliveTimeout),
             Self::TakenOver => Some(ReasonCode::SessionTakenOver),
             Self::Protocol(reason) => Some(reason),

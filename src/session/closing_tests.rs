@@ -11,7 +11,7 @@ fn silence_for_one_and_a_half_times_the_keep_alive_ends_the_session() {
     session.handle_timeout(start + Duration::from_millis(14_999));
     assert_eq!(outputs(&mut session), Vec::<String>::new());
     // What the gateway sends does not count (G03).
-    session.handle_downlink(downlink(QoS::AtLeastOnce), 1);
+    session.handle_downlink(downlink(QoS::AtLeastOnce, 1));
     outputs(&mut session);
     session.handle_timeout(start + Duration::from_secs(15));
     assert_eq!(outputs(&mut session), ["close keep_alive_timeout"]);
@@ -66,23 +66,21 @@ fn disconnect_may_ask_for_an_expiry_only_if_connect_did() {
     let mut asking = connect(Version::V5);
     asking.properties.session_expiry_interval = Some(60);
     let agreement = agree(&asking, &config()).unwrap();
-    let mut session = Session::new(agreement, &config(), now);
+    let mut session = Session::new(agreement, &config(), start(None, true), now);
     session.poll_output();
+    assert_eq!(session.session_expiry_s(), 60);
     session.handle_packet(now, expiring).unwrap();
     assert_eq!(outputs(&mut session), ["close normal"]);
+    assert_eq!(session.session_expiry_s(), 5);
 }
 
 #[test]
 fn packets_out_of_place_are_protocol_errors() {
     // [MQTT-3.1.0-2]
     let now = Instant::now();
-    let ack = Ack::new(PacketId::new(1).unwrap(), ReasonCode::Success);
     for packet in [
         Packet::Connect(Box::new(connect(Version::V5))),
         Packet::Pingresp,
-        Packet::Pubrec(ack.clone()),
-        Packet::Pubrel(ack.clone()),
-        Packet::Pubcomp(ack),
     ] {
         let name = format!("{packet:?}");
         let refused = session(Version::V5, now).handle_packet(now, packet);
@@ -102,4 +100,29 @@ fn nothing_is_acknowledged_behind_a_close() {
     session.handle_stored(1);
     session.close(CloseReason::SocketClosed);
     assert_eq!(outputs(&mut session), ["close server_shutting_down"]);
+}
+
+#[test]
+fn a_session_is_settled_when_all_is_answered_and_saved() {
+    let now = Instant::now();
+    let agreement = agree(&connect(Version::V5), &config()).unwrap();
+    let mut session = Session::new(agreement, &config(), start(None, true), now);
+    let publish = Packet::Publish(publish(QoS::ExactlyOnce, 1));
+    session.handle_packet(now, publish).unwrap();
+    assert_eq!(outputs(&mut session).last().unwrap(), "save");
+    assert_eq!((session.is_settled(), session.unpublished()), (false, 1));
+    session.handle_saved();
+    assert_eq!(outputs(&mut session), ["store 1 as s.1.1"]);
+    assert_eq!((session.is_settled(), session.unpublished()), (false, 0));
+    session.handle_stored(1);
+    assert!(session.is_settled(), "the answer is in the output");
+    let pubrel = Packet::Pubrel(Ack::new(PacketId::new(1).unwrap(), ReasonCode::Success));
+    session.handle_packet(now, pubrel).unwrap();
+    assert!(!session.is_settled(), "PUBCOMP waits for the record");
+    session.close(CloseReason::SocketClosed);
+    session.handle_saved();
+    assert_eq!(
+        outputs(&mut session),
+        ["PUBREC 1 0x00", "close socket_closed"]
+    );
 }

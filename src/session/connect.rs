@@ -1,15 +1,12 @@
 //! CONNECT → what both sides agreed for this connection, or the reason why not.
 //!
-//! Who the device is, is not decided here. What this release does not implement is announced in the CONNACK of MQTT 5 and
-//! refused: QoS 2, retain, sessions that outlive their connection, shared subscriptions, enhanced authentication.
+//! Who the device is, is not decided here, and neither is whether a session of it is stored. What is not available is announced in
+//! the CONNACK of MQTT 5 and refused: shared subscriptions outside the open profile, and enhanced authentication.
 
 use std::num::{NonZeroU16, NonZeroU32};
 
 use super::Config;
-use crate::mqtt::{Connack, ConnackProperties, Connect, QoS, ReasonCode, Version};
-
-/// The smallest Maximum Packet Size of a device: CONNACK and DISCONNECT must fit, whose size the device has no say in.
-const DEVICE_PACKET_BYTES_MIN: u32 = 64;
+use crate::mqtt::{Connack, ConnackProperties, Connect, ReasonCode, Version};
 
 /// What both sides agreed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +15,7 @@ pub struct Agreement {
     pub version: Version,
     /// Keep alive in force, in seconds, never 0.
     pub keep_alive_s: u16,
-    /// Most unacknowledged QoS 1 messages that the device takes.
+    /// Most unacknowledged QoS 1 and 2 messages that the device takes.
     pub downlink_inflight_max: u16,
     /// Largest packet that the device takes, in bytes.
     pub downlink_packet_bytes_max: u32,
@@ -28,6 +25,10 @@ pub struct Agreement {
     pub problem_information: bool,
     /// Whether CONNECT asked for a session that outlives the connection: only then may DISCONNECT too.
     pub session_expiry_asked: bool,
+    /// Whether nothing of an earlier session is to be used.
+    pub clean_start: bool,
+    /// How long the session outlives the connection, in seconds; 0: it ends with it.
+    pub session_expiry_s: u32,
     /// What to say in CONNACK.
     pub connack: Connack,
 }
@@ -43,23 +44,12 @@ pub fn agree(connect: &Connect, config: &Config) -> Result<Agreement, ReasonCode
     if connect.properties.authentication_method.is_some() {
         return Err(ReasonCode::BadAuthenticationMethod);
     }
-    if let Some(will) = &connect.will {
-        if will.qos == QoS::ExactlyOnce {
-            return Err(ReasonCode::QoSNotSupported); // [MQTT-3.2.2-12]
-        }
-        if will.retain {
-            return Err(ReasonCode::RetainNotSupported); // [MQTT-3.2.2-13]
-        }
-    }
     let wanted = &connect.properties;
-    let downlink_packet_bytes_max = wanted.maximum_packet_size.map_or(u32::MAX, NonZeroU32::get);
-    if downlink_packet_bytes_max < DEVICE_PACKET_BYTES_MIN {
-        return Err(ReasonCode::PacketTooLarge); // [MQTT-3.1.2-24]
-    }
     let keep_alive_s = match connect.keep_alive {
         0 => config.keep_alive_max_s,
         asked => asked.min(config.keep_alive_max_s),
     };
+    let session_expiry_s = session_expiry_s(connect, config);
     Ok(Agreement {
         version: connect.version,
         keep_alive_s,
@@ -68,32 +58,48 @@ pub fn agree(connect: &Connect, config: &Config) -> Result<Agreement, ReasonCode
             .map_or(config.downlink_inflight_max, |asked| {
                 asked.get().min(config.downlink_inflight_max)
             }),
-        downlink_packet_bytes_max,
+        // [MQTT-3.1.2-24]
+        downlink_packet_bytes_max: wanted.maximum_packet_size.map_or(u32::MAX, NonZeroU32::get),
         downlink_topic_alias_max: wanted
             .topic_alias_maximum
             .unwrap_or(0)
             .min(config.downlink_topic_alias_max),
         problem_information: wanted.request_problem_information.unwrap_or(true),
         session_expiry_asked: wanted.session_expiry_interval.unwrap_or(0) > 0,
-        connack: connack(connect, config, keep_alive_s),
+        clean_start: connect.clean_start,
+        session_expiry_s,
+        connack: connack(connect, config, keep_alive_s, session_expiry_s),
     })
 }
 
-fn connack(connect: &Connect, config: &Config, keep_alive_s: u16) -> Connack {
+/// 3.1.1 cannot say how long: its session ends with the connection, or is kept as long as any.
+fn session_expiry_s(connect: &Connect, config: &Config) -> u32 {
+    let asked_s = match (connect.version, connect.clean_start) {
+        (Version::V3_1_1, true) => 0,
+        (Version::V3_1_1, false) => u32::MAX,
+        (Version::V5, _) => connect.properties.session_expiry_interval.unwrap_or(0),
+    };
+    asked_s.min(config.session_expiry_max_s)
+}
+
+fn connack(
+    connect: &Connect,
+    config: &Config,
+    keep_alive_s: u16,
+    session_expiry_s: u32,
+) -> Connack {
+    let asked_s = connect.properties.session_expiry_interval.unwrap_or(0);
     let properties = ConnackProperties {
-        // The session ends with the connection whatever was asked for.
-        session_expiry_interval: Some(0),
+        session_expiry_interval: (session_expiry_s != asked_s).then_some(session_expiry_s),
         receive_maximum: NonZeroU16::new(config.uplink_inflight_max),
-        maximum_qos: Some(QoS::AtLeastOnce),
-        retain_available: Some(false),
         maximum_packet_size: NonZeroU32::new(config.packet_bytes_max),
         topic_alias_maximum: Some(config.uplink_topic_alias_max).filter(|maximum| *maximum > 0),
-        shared_subscription_available: Some(false),
+        shared_subscription_available: (!config.shared_subscriptions).then_some(false),
         server_keep_alive: (keep_alive_s != connect.keep_alive).then_some(keep_alive_s),
         ..ConnackProperties::default()
     };
     Connack {
-        session_present: false, // [MQTT-3.2.2-2]
+        session_present: false, // Session::new knows.
         reason: ReasonCode::Success,
         properties,
     }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::mqtt::{ConnectProperties, PublishProperties, TopicName, Will};
+use crate::mqtt::{ConnectProperties, PublishProperties, QoS, TopicName, Will};
 
 fn config() -> Config {
     Config {
@@ -34,12 +34,10 @@ fn connack_announces_what_is_unavailable_and_what_is_enforced() {
     asked.properties.session_expiry_interval = Some(3_600);
     let agreement = agree(&asked, &config()).unwrap();
     let connack = &agreement.connack;
-    // [MQTT-3.2.2-2], [MQTT-3.2.2-12], [MQTT-3.2.2-13] are kept by what stands here and by the refusals below.
-    assert!(!connack.session_present);
     let said = &connack.properties;
-    assert_eq!(said.session_expiry_interval, Some(0));
-    assert_eq!(said.maximum_qos, Some(QoS::AtLeastOnce));
-    assert_eq!(said.retain_available, Some(false));
+    assert_eq!(said.session_expiry_interval, None, "as asked for");
+    assert_eq!(said.maximum_qos, None, "2");
+    assert_eq!(said.retain_available, None, "it is");
     assert_eq!(said.shared_subscription_available, Some(false));
     assert_eq!(said.subscription_identifiers_available, None, "they are");
     assert_eq!(said.topic_alias_maximum, Some(16));
@@ -73,22 +71,76 @@ fn a_connect_that_cannot_be_honoured_is_refused() {
         agree(&enhanced, &config()),
         Err(ReasonCode::BadAuthenticationMethod)
     );
-    for (qos, retain, reason) in [
-        (QoS::ExactlyOnce, false, ReasonCode::QoSNotSupported), // [MQTT-3.2.2-12]
-        (QoS::AtLeastOnce, true, ReasonCode::RetainNotSupported), // [MQTT-3.2.2-13]
-    ] {
-        let mut with_will = connect(Version::V5);
-        with_will.will = Some(Will {
-            topic: TopicName::try_from(bytestring::ByteString::from("will")).unwrap(),
-            payload: Bytes::new(),
-            qos,
-            retain,
-            delay_interval: 0,
-            properties: PublishProperties::default(),
-        });
-        assert_eq!(agree(&with_will, &config()), Err(reason));
-    }
     // [MQTT-3.2.2-6]
     let refusal = refusal(ReasonCode::Banned);
     assert!(!refusal.session_present);
+}
+
+#[test]
+fn a_will_of_qos_2_that_is_retained_is_accepted() {
+    let mut with_will = connect(Version::V5);
+    with_will.will = Some(Will {
+        topic: TopicName::try_from(bytestring::ByteString::from("will")).unwrap(),
+        payload: Bytes::new(),
+        qos: QoS::ExactlyOnce,
+        retain: true,
+        delay_interval: 0,
+        properties: PublishProperties::default(),
+    });
+    assert!(agree(&with_will, &config()).is_ok());
+}
+
+#[test]
+fn shared_subscriptions_are_announced_as_unavailable_where_they_are() {
+    let open = Config {
+        shared_subscriptions: true,
+        ..config()
+    };
+    let said = agree(&connect(Version::V5), &open)
+        .unwrap()
+        .connack
+        .properties;
+    assert_eq!(said.shared_subscription_available, None);
+}
+
+#[test]
+fn a_session_outlives_its_connection_as_asked_up_to_the_limit() {
+    let limit = 1_000;
+    let config = Config {
+        session_expiry_max_s: limit,
+        ..config()
+    };
+    let (v3, v5) = (Version::V3_1_1, Version::V5);
+    for (version, clean_start, asked, granted, announced) in [
+        (v5, true, None, 0, None),
+        (v5, true, Some(0), 0, None),
+        (v5, true, Some(60), 60, None),
+        (v5, false, Some(limit), limit, None),
+        (v5, false, Some(limit + 1), limit, Some(limit)),
+        (v5, false, Some(u32::MAX), limit, Some(limit)),
+        (v3, true, None, 0, None),
+        (v3, false, None, limit, None),
+    ] {
+        let mut asking = connect(version);
+        asking.clean_start = clean_start;
+        asking.properties.session_expiry_interval = asked;
+        let agreement = agree(&asking, &config).unwrap();
+        assert_eq!(agreement.session_expiry_s, granted, "{version} {asked:?}");
+        assert_eq!(agreement.clean_start, clean_start);
+        if version == v5 {
+            let said = agreement.connack.properties.session_expiry_interval;
+            assert_eq!(said, announced, "{asked:?}");
+        }
+    }
+}
+
+#[test]
+fn any_maximum_packet_size_is_taken() {
+    // [MQTT-3.1.2-24]
+    for (asked, agreed) in [(None, u32::MAX), (NonZeroU32::new(1), 1)] {
+        let mut asking = connect(Version::V5);
+        asking.properties.maximum_packet_size = asked;
+        let agreement = agree(&asking, &config()).unwrap();
+        assert_eq!(agreement.downlink_packet_bytes_max, agreed);
+    }
 }

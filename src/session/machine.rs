@@ -1,119 +1,107 @@
-//! The session of one connected device: packets and outcomes in, packets and messages out.
+//! The session of one device: packets and outcomes in, packets and messages out.
 //!
-//! Invariants: PUBACKs leave in PUBLISH order; a PUBACK below 0x80 leaves only after the stream stored the message (or, in
-//! 3.1.1 alone, after a denial, which that version cannot express); never more unacknowledged downlinks than the device
-//! agreed to. A violation of the protocol is an error that ends the connection and nothing else.
+//! This is its frame: the state, the packets in, the outputs in order, the record, and the end. The ways up and down and the
+//! subscriptions are parts of the same machine in files of their own. A violation of the protocol is an error that ends the
+//! connection and nothing else. What promises something of a stored session leaves only after that is saved (`gate`).
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use bytestring::ByteString;
-
 use super::connect::Agreement;
-use super::inflight::{DownlinkWindow, UplinkWindow};
+use super::downlink::WaitingRetained;
+use super::downlink_window::DownlinkWindow;
+use super::gate::Gate;
 use super::keep_alive::KeepAlive;
+use super::record::{Record, Start};
 use super::subscriptions::Subscriptions;
 use super::topic_alias::{DownlinkAliases, UplinkAliases};
-use super::{CloseReason, Config, Problem};
-use crate::mqtt::{
-    Ack, Disconnect, Packet, PacketId, Publish, QoS, ReasonCode, Suback, Subscribe, Unsuback,
-    Unsubscribe, UserProperties, Version,
-};
-
-/// What the connection has to do next.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Output {
-    /// Write this packet.
-    Send(Packet),
-    /// Store this message; it counts in the window until `handle_stored`, `handle_not_stored` or `handle_denied`.
-    Publish(Publish),
-    /// Decide which filters are allowed, then call `handle_authorized`.
-    Authorize(Subscribe),
-    /// Write what is left, then close.
-    Close(CloseReason),
-}
-
-/// Whether a PUBLISH may enter the session now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admission {
-    /// Feed it.
-    Admit,
-    /// Keep it and read no further until something was stored.
-    Hold,
-    /// Drop and count it: QoS 0 beyond the window.
-    Shed,
-}
-
-/// What became of a downlink.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delivered {
-    /// It is in the output.
-    Sent,
-    /// No filter of this session matches.
-    NotSubscribed,
-}
+use super::unreleased::UnreleasedMessages;
+use super::uplink_window::UplinkWindow;
+use super::{CloseReason, Config, Output};
+use crate::mqtt::{Ack, Disconnect, Packet, ReasonCode, Version};
 
 /// One connected device.
 #[derive(Debug)]
 pub struct Session {
-    version: Version,
-    uplink_inflight_max: u16,
-    uplink_inflight_bytes_max: usize,
-    subscriptions_max: usize,
-    session_expiry_asked: bool,
-    problem_information: bool,
-    keep_alive: KeepAlive,
-    uplink: UplinkWindow,
-    downlink: DownlinkWindow,
-    uplink_aliases: UplinkAliases,
-    downlink_aliases: DownlinkAliases,
-    subscriptions: Subscriptions,
-    outputs: VecDeque<Output>,
+    pub(super) version: Version,
+    /// The record's id.
+    pub(super) id: Box<str>,
+    /// Whether it outlives the connection.
+    pub(super) stored: bool,
+    /// Whether something is not in the last record that was given out, and nothing waits for it.
+    pub(super) dirty: bool,
     /// Set with the first `Close`: nothing is acknowledged behind it.
-    closed: bool,
+    pub(super) closed: bool,
+    pub(super) problem_information: bool,
+    pub(super) shared_subscriptions: bool,
+    session_expiry_asked: bool,
+    session_expiry_s: u32,
+    session_expiry_max_s: u32,
+    pub(super) uplink_inflight_max: u16,
+    pub(super) uplink_unreleased_max: u16,
+    pub(super) uplink_inflight_bytes_max: usize,
+    pub(super) subscriptions_max: usize,
+    pub(super) retained_max: usize,
+    keep_alive: KeepAlive,
+    pub(super) uplink: UplinkWindow,
+    pub(super) unreleased: UnreleasedMessages,
+    /// QoS 2 messages received so far.
+    pub(super) received: u64,
+    pub(super) downlink: DownlinkWindow,
+    /// The highest stream sequence that was handed over.
+    pub(super) taken: u64,
+    pub(super) retained: VecDeque<WaitingRetained>,
+    /// Filters whose retained messages are being read.
+    pub(super) fetching: usize,
+    pub(super) uplink_aliases: UplinkAliases,
+    pub(super) downlink_aliases: DownlinkAliases,
+    pub(super) subscriptions: Subscriptions,
+    outputs: VecDeque<Output>,
+    pub(super) gate: Gate,
 }
 
 impl Session {
-    /// A session whose first output is the CONNACK.
+    /// A session whose first output is the CONNACK; PUBREL follows for each downlink whose PUBREC came on an earlier connection.
     #[must_use]
-    pub fn new(agreement: Agreement, config: &Config, now: Instant) -> Self {
+    pub fn new(agreement: Agreement, config: &Config, start: Start, now: Instant) -> Self {
+        let mut connack = agreement.connack;
+        connack.session_present = start.restored.is_some(); // [MQTT-3.2.2-2], [MQTT-3.2.2-3]
+        let restored = start.restored.unwrap_or_default();
+        let limit = agreement.downlink_inflight_max;
+        let downlink = DownlinkWindow::new(limit, restored.inflight, start.stored);
+        let pubrel = |packet_id| Packet::Pubrel(Ack::new(packet_id, ReasonCode::Success));
+        let pubrels = downlink.released().map(pubrel); // [MQTT-4.4.0-1]
+        let outputs = std::iter::once(Packet::Connack(connack)).chain(pubrels);
         Self {
             version: agreement.version,
+            id: start.id,
+            stored: start.stored,
+            dirty: false,
+            closed: false,
+            problem_information: agreement.problem_information,
+            shared_subscriptions: config.shared_subscriptions,
+            session_expiry_asked: agreement.session_expiry_asked,
+            session_expiry_s: agreement.session_expiry_s,
+            session_expiry_max_s: config.session_expiry_max_s,
             uplink_inflight_max: config.uplink_inflight_max,
+            uplink_unreleased_max: config.uplink_unreleased_max,
             uplink_inflight_bytes_max: config.uplink_inflight_bytes_max,
             subscriptions_max: config.subscriptions_max,
-            session_expiry_asked: agreement.session_expiry_asked,
-            problem_information: agreement.problem_information,
+            retained_max: config.retained_max,
             keep_alive: KeepAlive::new(agreement.keep_alive_s, now),
             uplink: UplinkWindow::default(),
-            downlink: DownlinkWindow::new(agreement.downlink_inflight_max),
+            unreleased: UnreleasedMessages::restore(restored.unreleased),
+            received: restored.received,
+            taken: restored.taken,
+            retained: VecDeque::new(),
+            fetching: 0,
             uplink_aliases: UplinkAliases::new(config.uplink_topic_alias_max),
             downlink_aliases: DownlinkAliases::new(agreement.downlink_topic_alias_max),
-            subscriptions: Subscriptions::default(),
-            outputs: VecDeque::from([Output::Send(Packet::Connack(agreement.connack))]),
-            closed: false,
+            subscriptions: Subscriptions::restore(restored.subscriptions),
+            outputs: outputs.map(Output::Send).collect(),
+            downlink,
+            gate: Gate::default(),
         }
-    }
-
-    /// Whether a PUBLISH may be fed to [`Self::handle_packet`] now; it gets its topic name if an alias stands for that.
-    ///
-    /// Every PUBLISH comes by here in the order received, one that is shed too, because it may set an alias.
-    /// An MQTT 5 device knows its window and gets 0x93 beyond it there; one that speaks 3.1.1 is held back.
-    ///
-    /// # Errors
-    /// A topic alias against the protocol; the connection ends with that Reason Code.
-    pub fn admission(&mut self, publish: &mut Publish) -> Result<Admission, ReasonCode> {
-        self.uplink_aliases.resolve(publish)?;
-        let bytes_full = !self.uplink.is_empty()
-            && self.uplink.bytes() + cost_bytes(publish) > self.uplink_inflight_bytes_max;
-        let count_full = self.version == Version::V3_1_1
-            && self.uplink.unacknowledged() >= self.uplink_inflight_max;
-        Ok(match publish.qos {
-            QoS::AtMostOnce if bytes_full => Admission::Shed,
-            QoS::AtMostOnce => Admission::Admit,
-            _ if bytes_full || count_full => Admission::Hold,
-            _ => Admission::Admit,
-        })
     }
 
     /// Feeds one packet from the device.
@@ -124,117 +112,31 @@ impl Session {
         self.keep_alive.heard(now);
         match packet {
             Packet::Publish(publish) => self.handle_publish(publish)?,
-            Packet::Puback(ack) => {
-                // An unknown identifier is an answer to an earlier connection's message: nothing waits for it.
-                self.downlink.acknowledge(ack.packet_id);
-            }
-            Packet::Subscribe(subscribe) => self.outputs.push_back(Output::Authorize(subscribe)),
+            Packet::Puback(ack) => self.handle_puback(&ack)?,
+            Packet::Pubrec(ack) => self.handle_pubrec(&ack)?,
+            Packet::Pubrel(ack) => self.handle_pubrel(ack.packet_id)?,
+            Packet::Pubcomp(ack) => self.handle_pubcomp(&ack)?,
+            Packet::Subscribe(subscribe) => self.push(Output::Authorize(subscribe)),
             Packet::Unsubscribe(unsubscribe) => self.handle_unsubscribe(unsubscribe),
             Packet::Pingreq => self.handle_pingreq(now),
             Packet::Disconnect(disconnect) => self.handle_disconnect(&disconnect)?,
-            // A second CONNECT [MQTT-3.1.0-2], what only a server sends, an AUTH nobody asked for, and the packets of QoS 2,
-            // which was announced as unavailable.
+            // A second CONNECT [MQTT-3.1.0-2], what only a server sends, and an AUTH nobody asked for.
             Packet::Connect(_)
             | Packet::Connack(_)
             | Packet::Suback(_)
             | Packet::Unsuback(_)
             | Packet::Pingresp
-            | Packet::Auth(_)
-            | Packet::Pubrec(_)
-            | Packet::Pubrel(_)
-            | Packet::Pubcomp(_) => return Err(ReasonCode::ProtocolError),
+            | Packet::Auth(_) => return Err(ReasonCode::ProtocolError),
         }
         Ok(())
-    }
-
-    fn handle_publish(&mut self, mut publish: Publish) -> Result<(), ReasonCode> {
-        self.uplink_aliases.resolve(&mut publish)?;
-        if publish.qos == QoS::ExactlyOnce {
-            return Err(ReasonCode::QoSNotSupported); // [MQTT-3.2.2-11]
-        }
-        if publish.retain {
-            return Err(ReasonCode::RetainNotSupported); // [MQTT-3.2.2-14]
-        }
-        if !publish.properties.subscription_identifiers.is_empty() {
-            return Err(ReasonCode::ProtocolError); // [MQTT-3.3.4-6]
-        }
-        if publish.packet_id.is_some() && self.uplink.unacknowledged() >= self.uplink_inflight_max {
-            return Err(ReasonCode::ReceiveMaximumExceeded); // [MQTT-3.3.4-9]
-        }
-        self.uplink.push(publish.packet_id, cost_bytes(&publish));
-        self.outputs.push_back(Output::Publish(publish));
-        Ok(())
-    }
-
-    /// Answers a SUBSCRIBE: `allowed` says for each filter whether the device may have it, or why not.
-    pub fn handle_authorized(
-        &mut self,
-        subscribe: Subscribe,
-        allowed: impl Fn(&str) -> Result<(), Problem>,
-    ) {
-        let limit = self.subscriptions_max;
-        let mut words = Vec::new();
-        let mut reasons = Vec::with_capacity(subscribe.filters.len());
-        for asked in subscribe.filters {
-            let identifier = subscribe.identifier;
-            let granted = self
-                .subscriptions
-                .subscribe(asked, identifier, limit, &allowed);
-            reasons.push(match granted {
-                Ok(QoS::AtMostOnce) => ReasonCode::Success,
-                Ok(_) => ReasonCode::GrantedQoS1,
-                Err(problem) => {
-                    if !words.contains(&problem.words) {
-                        words.push(problem.words);
-                    }
-                    self.suback_code(problem.reason)
-                }
-            });
-        }
-        // [MQTT-3.8.4-1], [MQTT-3.8.4-6]
-        self.send(Packet::Suback(Suback {
-            packet_id: subscribe.packet_id,
-            reasons,
-            reason_string: self.reason_string(&words.join("; ")),
-            user: UserProperties::default(),
-        }));
-    }
-
-    /// Why something was refused, unless the device does not want to know or nothing was. // [MQTT-3.1.2-29]
-    fn reason_string(&self, words: &str) -> Option<ByteString> {
-        (self.problem_information && !words.is_empty()).then(|| words.into())
-    }
-
-    /// 3.1.1 has one failure code, 0x80.
-    fn suback_code(&self, reason: ReasonCode) -> ReasonCode {
-        match self.version {
-            Version::V3_1_1 => ReasonCode::UnspecifiedError,
-            Version::V5 => reason,
-        }
-    }
-
-    fn handle_unsubscribe(&mut self, unsubscribe: Unsubscribe) {
-        let reasons = unsubscribe
-            .filters
-            .iter()
-            .map(|filter| match self.subscriptions.remove(filter) {
-                true => ReasonCode::Success,
-                false => ReasonCode::NoSubscriptionExisted,
-            })
-            .collect();
-        // [MQTT-3.10.4-4], [MQTT-3.10.4-5]
-        self.send(Packet::Unsuback(Unsuback {
-            packet_id: unsubscribe.packet_id,
-            reasons,
-            reason_string: None,
-            user: UserProperties::default(),
-        }));
     }
 
     fn handle_disconnect(&mut self, disconnect: &Disconnect) -> Result<(), ReasonCode> {
-        let expiry_s = disconnect.session_expiry_interval.unwrap_or(0);
-        if expiry_s > 0 && !self.session_expiry_asked {
-            return Err(ReasonCode::ProtocolError); // [MQTT-3.14.2-2]
+        if let Some(asked_s) = disconnect.session_expiry_interval {
+            if asked_s > 0 && !self.session_expiry_asked {
+                return Err(ReasonCode::ProtocolError); // [MQTT-3.14.2-2]
+            }
+            self.session_expiry_s = asked_s.min(self.session_expiry_max_s);
         }
         let reason = match disconnect.reason {
             ReasonCode::Success => CloseReason::Normal,
@@ -255,109 +157,30 @@ impl Session {
         self.keep_alive.heard(now);
     }
 
-    /// The last `Output::Publish` may not be stored: not this device's topic, or not mappable.
-    ///
-    /// MQTT 5 is told why. 3.1.1 has no negative PUBACK: it is acknowledged and discarded [MQTT-3.3.5-2].
-    pub fn handle_denied(&mut self, problem: Problem) {
-        self.uplink.settle_last(match self.version {
-            Version::V3_1_1 => Ok(()),
-            Version::V5 => Err(problem),
-        });
-        self.send_pubacks();
-    }
-
-    /// The stream stored the oldest `count` messages that it had not finished.
-    pub fn handle_stored(&mut self, count: u64) {
-        if self.closed {
-            return;
-        }
-        self.uplink.settle_first(count, Ok(()));
-        self.send_pubacks();
-    }
-
-    /// The stream refused the oldest message it had. 3.1.1 cannot be told, so it is cut off without the PUBACK it waits for.
-    pub fn handle_not_stored(&mut self, problem: Problem) {
-        if self.version == Version::V3_1_1 && self.uplink.owes_answer() {
-            self.close(CloseReason::NotStored);
-        } else {
-            self.uplink.settle_first(1, Err(problem));
-            self.send_pubacks();
-        }
-    }
-
-    fn send_pubacks(&mut self) {
-        // In PUBLISH order [MQTT-4.6.0-2].
-        while let Some((packet_id, outcome)) = self.uplink.pop_settled() {
-            let mut ack = Ack::new(packet_id, ReasonCode::Success);
-            if let Err(problem) = outcome {
-                ack.reason = problem.reason;
-                ack.reason_string = self.reason_string(problem.words);
-            }
-            self.send(Packet::Puback(ack));
+    /// The code for a packet identifier that is not in use; 3.1.1 has none.
+    pub(super) fn packet_identifier_not_found(&self) -> ReasonCode {
+        match self.version {
+            Version::V3_1_1 => ReasonCode::Success,
+            Version::V5 => ReasonCode::PacketIdentifierNotFound,
         }
     }
 
     /// Ends the session: what is in the output already still goes out.
     pub fn close(&mut self, reason: CloseReason) {
-        if !self.closed {
-            self.closed = true;
-            self.outputs.push_back(Output::Close(reason));
-        }
+        self.push(Output::Close(reason));
+        self.closed = true;
     }
 
-    /// Whether every message from the device has been answered.
+    /// Whether every message from the device has been answered, and nothing waits for the session to be saved.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.uplink.is_empty()
+        self.uplink.is_empty() && self.gate.is_empty()
     }
 
-    /// Whether a downlink may be handed over now.
+    /// How long the session outlives the connection, in seconds; a DISCONNECT may have changed it. 0: not at all.
     #[must_use]
-    pub fn has_room(&self) -> bool {
-        self.downlink.has_room() // [MQTT-3.3.4-9]
-    }
-
-    /// Sends a downlink, `stream_sequence` its place in the stored order; only while [`Self::has_room`].
-    pub fn handle_downlink(&mut self, mut publish: Publish, stream_sequence: u64) -> Delivered {
-        let Some(delivery) = self.subscriptions.delivery(&publish.topic) else {
-            return Delivered::NotSubscribed;
-        };
-        publish.qos = publish.qos.min(delivery.qos);
-        publish.properties.subscription_identifiers = delivery.identifiers;
-        publish.packet_id = match publish.qos {
-            QoS::AtMostOnce => {
-                self.downlink.sent(stream_sequence);
-                None
-            }
-            _ => Some(self.downlink.send(stream_sequence)),
-        };
-        self.send(Packet::Publish(publish));
-        Delivered::Sent
-    }
-
-    /// The last downlink cannot be written: larger than the device takes, or not expressible in MQTT. The next one can.
-    pub fn handle_undeliverable(&mut self, packet_id: Option<PacketId>) {
-        if let Some(packet_id) = packet_id {
-            self.downlink.acknowledge(packet_id);
-        }
-    }
-
-    /// Downlinks that the device has been sent and has not acknowledged.
-    #[must_use]
-    pub fn unacknowledged_downlinks(&self) -> usize {
-        self.downlink.len()
-    }
-
-    /// The last PUBLISH that [`Self::poll_output`] gave cannot be written: whether it could be without the topic alias that it sets,
-    /// which it does not any more. The device never saw it, so nothing else may use it.
-    pub fn withdraw_topic_alias(&mut self, publish: &mut Publish) -> bool {
-        self.downlink_aliases.withdraw(publish)
-    }
-
-    /// Every downlink up to this stream sequence is done with.
-    #[must_use]
-    pub fn cursor(&self) -> u64 {
-        self.downlink.cursor()
+    pub fn session_expiry_s(&self) -> u32 {
+        self.session_expiry_s
     }
 
     /// Time passed; closes the session if its keep alive is over.
@@ -374,27 +197,110 @@ impl Session {
         self.keep_alive.deadline()
     }
 
+    /// The session as it is now, to be stored.
+    #[must_use]
+    pub fn record(&self) -> Record {
+        Record {
+            id: self.id.clone(),
+            taken: self.taken,
+            received: self.received,
+            subscriptions: self.subscriptions.records(),
+            inflight: self.downlink.records(),
+            unreleased: self.unreleased.records(),
+        }
+    }
+
+    /// Whether there is progress that is not in the last [`Output::Save`]; nothing waits for it.
+    #[must_use]
+    pub fn is_dirty(&self) -> bool {
+        self.stored && self.dirty
+    }
+
+    /// Asks for an [`Output::Save`] if there is progress to save; one that is under way is waited for.
+    pub fn save_progress(&mut self) {
+        if self.is_dirty() {
+            self.gate.want();
+        }
+    }
+
+    /// The last [`Output::Save`] is written.
+    pub fn handle_saved(&mut self) {
+        self.gate.finish();
+        self.downlink.saved();
+    }
+
     /// The next thing to do.
+    ///
+    /// Messages that wait inside are taken out one by one, so that whoever is full may stop here and come back.
     pub fn poll_output(&mut self) -> Option<Output> {
-        let mut output = self.outputs.pop_front();
+        let mut output = self.next_output();
         match &mut output {
             // Aliases follow the order on the wire, so they are put in at its beginning.
             Some(Output::Send(Packet::Publish(publish))) => self.downlink_aliases.apply(publish),
+            Some(Output::Publish { .. }) => self.uplink.publish(),
             Some(_) => {}
             None => self.outputs = VecDeque::new(), // An idle device keeps no buffer.
         }
         output
     }
 
-    fn send(&mut self, packet: Packet) {
-        self.outputs.push_back(Output::Send(packet));
+    fn next_output(&mut self) -> Option<Output> {
+        if let Some(output) = self.outputs.pop_front() {
+            return Some(output);
+        }
+        if self.closed {
+            return None;
+        }
+        if let Some(output) = self.gate.pop() {
+            return Some(output);
+        }
+        while self.send_waiting() {
+            if let Some(output) = self.outputs.pop_front() {
+                return Some(output);
+            }
+        }
+        if !self.gate.begin() {
+            return None;
+        }
+        // Last, so that one write is for all that waits by now.
+        self.dirty = false;
+        self.downlink.save();
+        Some(Output::Save(self.record()))
     }
-}
 
-/// What a message takes while it waits: its content, and a share for what is kept beside it, or many empty ones were free.
-fn cost_bytes(publish: &Publish) -> usize {
-    const BESIDE_BYTES: usize = 512;
-    publish.content_bytes() + BESIDE_BYTES
+    pub(super) fn send(&mut self, packet: Packet) {
+        self.push(Output::Send(packet));
+    }
+
+    pub(super) fn push(&mut self, output: Output) {
+        if !self.closed {
+            self.outputs.push_back(output);
+        }
+    }
+
+    /// Keeps an output until the session as it is now is saved, if it is stored at all.
+    pub(super) fn hold(&mut self, output: Output) {
+        if self.stored {
+            self.gate.hold(output);
+        } else {
+            self.push(output);
+        }
+    }
+
+    /// Keeps an output behind those that wait.
+    pub(super) fn follow(&mut self, output: Output) {
+        if let Some(output) = self.gate.follow(output) {
+            self.push(output);
+        }
+    }
+
+    pub(super) fn hold_if(&mut self, changed: bool, output: Output) {
+        if changed {
+            self.hold(output);
+        } else {
+            self.follow(output);
+        }
+    }
 }
 
 #[cfg(test)]

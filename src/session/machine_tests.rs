@@ -4,15 +4,33 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use bytestring::ByteString;
+
 use super::*;
-use crate::mqtt::{PacketId, PublishProperties, Subscription, TopicFilter};
+use crate::mqtt::{
+    PacketId, Publish, PublishProperties, QoS, Subscribe, Subscription, TopicFilter, Unsubscribe,
+    UserProperties,
+};
 use crate::session::connect::agree;
 use crate::session::connect::tests::connect;
+use crate::session::{Admission, Delivered, Incoming, InflightRecord, Problem, Source};
 
 #[path = "closing_tests.rs"]
 mod closing;
+#[path = "crashing_tests.rs"]
+mod crashing;
+#[path = "delivering_tests.rs"]
+mod delivering;
+#[path = "exactly_once_tests.rs"]
+mod exactly_once;
+#[path = "restoring_tests.rs"]
+mod restoring;
+#[path = "steps_tests.rs"]
+mod steps;
 #[path = "subscribing_tests.rs"]
 mod subscribing;
+
+use steps::{check, check_stored, word};
 
 const DENIED: Problem = Problem {
     reason: ReasonCode::NotAuthorized,
@@ -26,6 +44,7 @@ const FULL: Problem = Problem {
 fn config() -> Config {
     Config {
         uplink_inflight_max: 3,
+        uplink_unreleased_max: 4,
         uplink_inflight_bytes_max: 4_000,
         downlink_inflight_max: 2,
         subscriptions_max: 2,
@@ -34,9 +53,18 @@ fn config() -> Config {
     }
 }
 
+fn start(restored: Option<Record>, stored: bool) -> Start {
+    Start {
+        id: "s".into(),
+        restored,
+        stored,
+    }
+}
+
+/// A session that ends with its connection, its CONNACK taken.
 fn session(version: Version, now: Instant) -> Session {
     let agreement = agree(&connect(version), &config()).unwrap();
-    let mut session = Session::new(agreement, &config(), now);
+    let mut session = Session::new(agreement, &config(), start(None, false), now);
     assert!(matches!(
         session.poll_output(),
         Some(Output::Send(Packet::Connack(_)))
@@ -71,40 +99,6 @@ fn subscribe(filter: &str, qos: QoS) -> Subscribe {
     }
 }
 
-/// One word a packet, so that a test reads as a line.
-fn word(output: &Output) -> String {
-    match output {
-        Output::Send(Packet::Puback(ack)) => {
-            format!("PUBACK {} {:#04x}", ack.packet_id.get(), ack.reason as u8)
-        }
-        Output::Send(Packet::Suback(suback)) => {
-            let codes: Vec<_> = suback
-                .reasons
-                .iter()
-                .map(|code| format!("{:#04x}", *code as u8))
-                .collect();
-            format!("SUBACK {}", codes.join(" "))
-        }
-        Output::Send(Packet::Unsuback(unsuback)) => {
-            let codes: Vec<_> = unsuback
-                .reasons
-                .iter()
-                .map(|code| format!("{:#04x}", *code as u8))
-                .collect();
-            format!("UNSUBACK {}", codes.join(" "))
-        }
-        Output::Send(Packet::Publish(publish)) => {
-            let id = publish.packet_id.map_or(0, PacketId::get);
-            format!("PUBLISH {} q{} #{id}", publish.topic, publish.qos as u8)
-        }
-        Output::Send(Packet::Pingresp) => "PINGRESP".to_owned(),
-        Output::Publish(publish) => format!("store {}", publish.packet_id.map_or(0, PacketId::get)),
-        Output::Authorize(_) => "authorize".to_owned(),
-        Output::Close(reason) => format!("close {}", reason.as_str()),
-        Output::Send(other) => format!("{other:?}"),
-    }
-}
-
 fn admission(session: &mut Session, publish: &Publish) -> Admission {
     session.admission(&mut publish.clone()).unwrap()
 }
@@ -113,44 +107,6 @@ fn outputs(session: &mut Session) -> Vec<String> {
     std::iter::from_fn(|| session.poll_output())
         .map(|output| word(&output))
         .collect()
-}
-
-/// Feeds steps such as `recv 1 q1; stored 1; denied`, and compares everything that came out.
-fn check(version: Version, steps: &str, expected: &str) {
-    let now = Instant::now();
-    let mut session = session(version, now);
-    let mut seen = Vec::new();
-    for step in steps
-        .split(';')
-        .map(str::trim)
-        .filter(|step| !step.is_empty())
-    {
-        let words: Vec<&str> = step.split(' ').collect();
-        let result = match words.as_slice() {
-            ["recv", id, qos] => {
-                let qos = QoS::try_from(qos[1..].parse::<u8>().unwrap()).unwrap();
-                session.handle_packet(now, Packet::Publish(publish(qos, id.parse().unwrap())))
-            }
-            ["stored", count] => {
-                session.handle_stored(count.parse().unwrap());
-                Ok(())
-            }
-            ["refused"] => {
-                session.handle_not_stored(FULL);
-                Ok(())
-            }
-            ["denied"] => {
-                session.handle_denied(DENIED);
-                Ok(())
-            }
-            other => panic!("unknown step {other:?}"),
-        };
-        seen.extend(outputs(&mut session));
-        if let Err(reason) = result {
-            seen.push(format!("error {:#04x}", reason as u8));
-        }
-    }
-    assert_eq!(seen.join("; "), expected, "{version} {steps}");
 }
 
 #[test]
@@ -192,10 +148,12 @@ fn explained(request_problem_information: Option<bool>) -> Vec<Option<String>> {
     let now = Instant::now();
     let mut asking = connect(Version::V5);
     asking.properties.request_problem_information = request_problem_information;
-    let mut session = Session::new(agree(&asking, &config()).unwrap(), &config(), now);
+    let agreement = agree(&asking, &config()).unwrap();
+    let mut session = Session::new(agreement, &config(), start(None, false), now);
     for id in 1..=3 {
         let publish = Packet::Publish(publish(QoS::AtLeastOnce, id));
         session.handle_packet(now, publish).unwrap();
+        while !matches!(session.poll_output(), Some(Output::Publish { .. })) {}
     }
     session.handle_denied(DENIED);
     session.handle_not_stored(FULL);
@@ -246,15 +204,8 @@ fn what_the_stream_refuses_is_never_acknowledged_positively() {
 }
 
 #[test]
-fn what_was_announced_as_unavailable_is_refused_with_its_code() {
-    // [MQTT-3.2.2-11]
-    check(Version::V5, "recv 1 q2", "error 0x9b");
+fn a_device_does_not_send_subscription_identifiers() {
     let now = Instant::now();
-    let mut retained = publish(QoS::AtLeastOnce, 1);
-    retained.retain = true;
-    // [MQTT-3.2.2-14]
-    let refused = session(Version::V5, now).handle_packet(now, Packet::Publish(retained));
-    assert_eq!(refused, Err(ReasonCode::RetainNotSupported));
     let mut servers = publish(QoS::AtLeastOnce, 1);
     servers.properties.subscription_identifiers = vec![std::num::NonZeroU32::MIN];
     // [MQTT-3.3.4-6]
@@ -280,6 +231,7 @@ fn beyond_receive_maximum_mqtt_5_gets_0x93_and_3_1_1_is_held() {
         session
             .handle_packet(now, Packet::Publish(publish(QoS::AtLeastOnce, id)))
             .unwrap();
+        outputs(&mut session);
     }
     assert_eq!(
         admission(&mut session, &publish(QoS::AtLeastOnce, 4)),
@@ -328,6 +280,7 @@ fn beyond_the_byte_window_qos_1_is_held_and_qos_0_is_shed() {
     session
         .handle_packet(now, Packet::Publish(large.clone()))
         .unwrap();
+    outputs(&mut session);
     assert_eq!(
         admission(&mut session, &publish(QoS::AtLeastOnce, 2)),
         Admission::Hold
@@ -348,85 +301,55 @@ fn beyond_the_byte_window_qos_1_is_held_and_qos_0_is_shed() {
 /// A session that is subscribed to `down` with QoS 1.
 fn subscribed(version: Version, now: Instant) -> Session {
     let mut session = session(version, now);
-    session.handle_authorized(subscribe("down", QoS::AtLeastOnce), |_| Ok(()));
+    session.handle_authorized(subscribe("down", QoS::AtLeastOnce), |_| Ok(0));
     outputs(&mut session);
+    let filter = subscribe("down", QoS::AtMostOnce).filters.remove(0).filter;
+    assert_eq!(session.handle_retained(&filter, Vec::new()), 0);
     session
 }
 
-fn downlink(qos: QoS) -> Publish {
+fn downlink(qos: QoS, sequence: u64) -> Incoming {
     let mut publish = publish(qos, 0);
     publish.topic = "down".into();
-    publish
-}
-
-#[test]
-fn downlinks_keep_within_the_window_and_move_the_cursor() {
-    // [MQTT-3.3.4-9]
-    let now = Instant::now();
-    let mut session = subscribed(Version::V5, now);
-    assert_eq!(
-        session.handle_downlink(downlink(QoS::AtLeastOnce), 11),
-        Delivered::Sent
-    );
-    assert_eq!(
-        session.handle_downlink(downlink(QoS::AtLeastOnce), 12),
-        Delivered::Sent
-    );
-    assert!(!session.has_room());
-    assert_eq!(
-        outputs(&mut session),
-        ["PUBLISH down q1 #1", "PUBLISH down q1 #2"]
-    );
-    assert_eq!(session.cursor(), 10);
-    let ack = |id| Packet::Puback(Ack::new(PacketId::new(id).unwrap(), ReasonCode::Success));
-    session.handle_packet(now, ack(2)).unwrap();
-    assert!(session.has_room());
-    assert_eq!(session.cursor(), 10, "the older one is still on its way");
-    session.handle_packet(now, ack(1)).unwrap();
-    session.handle_packet(now, ack(1)).unwrap();
-    assert_eq!(session.cursor(), 12);
-    session.handle_downlink(downlink(QoS::AtMostOnce), 13);
-    assert_eq!(session.cursor(), 13);
-}
-
-#[test]
-fn downlinks_that_nobody_subscribes_or_that_cannot_be_written_do_not_stop_the_next() {
-    let now = Instant::now();
-    let mut session = subscribed(Version::V5, now);
-    let mut other = downlink(QoS::AtLeastOnce);
-    other.topic = "elsewhere".into();
-    assert_eq!(session.handle_downlink(other, 1), Delivered::NotSubscribed);
-    for sequence in 2..10 {
-        assert!(session.has_room());
-        assert_eq!(
-            session.handle_downlink(downlink(QoS::AtLeastOnce), sequence),
-            Delivered::Sent
-        );
-        let Some(Output::Send(Packet::Publish(unwritable))) = session.poll_output() else {
-            panic!("nothing to write");
-        };
-        session.handle_undeliverable(unwritable.packet_id);
+    Incoming {
+        publish,
+        source: Source::Stream(sequence),
+        own: false,
     }
-    assert_eq!(session.cursor(), 9);
-    let unsubscribe = Unsubscribe {
-        packet_id: PacketId::new(4).unwrap(),
-        filters: subscribe("down", QoS::AtMostOnce)
-            .filters
-            .into_iter()
-            .map(|asked| asked.filter)
-            .collect(),
-        user: UserProperties::default(),
-    };
-    // [MQTT-3.10.4-4], [MQTT-3.10.4-5]
-    session
-        .handle_packet(now, Packet::Unsubscribe(unsubscribe.clone()))
-        .unwrap();
-    session
-        .handle_packet(now, Packet::Unsubscribe(unsubscribe))
-        .unwrap();
-    assert_eq!(outputs(&mut session), ["UNSUBACK 0x00", "UNSUBACK 0x11"]);
-    assert_eq!(
-        session.handle_downlink(downlink(QoS::AtLeastOnce), 4),
-        Delivered::NotSubscribed
-    );
+}
+
+#[test]
+fn an_idle_session_is_small_and_keeps_no_buffers() {
+    let now = Instant::now();
+    assert!(size_of::<Session>() <= 480, "{}", size_of::<Session>());
+    let mut session = subscribed(Version::V5, now);
+    session.fetching = 1;
+    let filter = subscribe("down", QoS::AtMostOnce).filters.remove(0).filter;
+    session.handle_retained(&filter, vec![publish(QoS::AtLeastOnce, 0)]);
+    for sequence in 1..=2 {
+        session
+            .handle_packet(now, Packet::Publish(publish(QoS::ExactlyOnce, 7)))
+            .unwrap();
+        outputs(&mut session);
+        session.handle_stored(1);
+        session.handle_downlink(downlink(QoS::AtLeastOnce, sequence));
+        outputs(&mut session);
+        let mut answers = session.record().inflight;
+        answers.dedup();
+        for answer in answers {
+            let ack = Ack::new(
+                PacketId::new(answer.packet_id).unwrap(),
+                ReasonCode::Success,
+            );
+            session.handle_packet(now, Packet::Puback(ack)).unwrap();
+        }
+        let released = Ack::new(PacketId::new(7).unwrap(), ReasonCode::Success);
+        session
+            .handle_packet(now, Packet::Pubrel(released))
+            .unwrap();
+        outputs(&mut session);
+    }
+    let buffers = [session.outputs.capacity(), session.retained.capacity()];
+    assert_eq!(buffers, [0, 0]);
+    assert_eq!(session.unacknowledged_downlinks(), 0);
 }

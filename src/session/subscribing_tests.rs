@@ -21,22 +21,22 @@ fn suback_grants_exactly_what_is_delivered() {
                 panic!("not asked");
             };
             session.handle_authorized(asked, |_| match allowed {
-                true => Ok(()),
+                true => Ok(0),
                 false => Err(DENIED),
             });
-            outputs(&mut session).join("")
+            outputs(&mut session).join("; ")
         };
-        assert_eq!(ask("a", QoS::AtMostOnce, true), "SUBACK 0x00");
-        assert_eq!(ask("b", QoS::ExactlyOnce, true), "SUBACK 0x01");
-        assert_eq!(ask("c", QoS::AtLeastOnce, true), format!("SUBACK {quota}"));
-        assert_eq!(
-            ask("b", QoS::AtMostOnce, true),
-            "SUBACK 0x00",
-            "replaced, not added"
-        );
+        assert_eq!(ask("a", QoS::AtMostOnce, true), "SUBACK 0x00; fetch a");
         assert_eq!(
             ask("d", QoS::AtLeastOnce, false),
             format!("SUBACK {denied}")
+        );
+        assert_eq!(ask("b", QoS::ExactlyOnce, true), "SUBACK 0x02; fetch b");
+        assert_eq!(ask("c", QoS::AtLeastOnce, true), format!("SUBACK {quota}"));
+        assert_eq!(
+            ask("b", QoS::AtMostOnce, true),
+            "detach b; SUBACK 0x00; fetch b",
+            "replaced, not added"
         );
         assert_eq!(
             ask("$share/g/a", QoS::AtLeastOnce, true),
@@ -55,9 +55,9 @@ fn a_suback_explains_each_kind_of_refusal_once() {
             .filters
             .extend(subscribe(filter, QoS::AtMostOnce).filters);
     }
-    session.handle_authorized(asked, |filter| match filter.starts_with("no") {
+    session.handle_authorized(asked, |filter| match filter.as_str().starts_with("no") {
         true => Err(DENIED),
-        false => Ok(()),
+        false => Ok(0),
     });
     let Some(Output::Send(Packet::Suback(suback))) = session.poll_output() else {
         panic!("no SUBACK");
@@ -75,11 +75,13 @@ fn identified(subscriptions: &[Asked]) -> Session {
     let mut config = config();
     config.subscriptions_max = subscriptions.len();
     let agreement = agree(&connect(Version::V5), &config).unwrap();
-    let mut session = Session::new(agreement, &config, Instant::now());
+    let mut session = Session::new(agreement, &config, start(None, false), Instant::now());
     for (filter, qos, identifier) in subscriptions {
         let mut asked = subscribe(filter, *qos);
         asked.identifier = NonZeroU32::new(*identifier);
-        session.handle_authorized(asked, |_| Ok(()));
+        let filter = asked.filters[0].filter.clone();
+        session.handle_authorized(asked, |_| Ok(0));
+        session.handle_retained(&filter, Vec::new());
     }
     outputs(&mut session);
     session
@@ -87,9 +89,10 @@ fn identified(subscriptions: &[Asked]) -> Session {
 
 /// QoS and Subscription Identifiers of what is delivered on the topic `a/b`.
 fn delivered(session: &mut Session) -> (QoS, Vec<u32>) {
-    let mut message = publish(QoS::AtLeastOnce, 0);
-    message.topic = "a/b".into();
-    assert_eq!(session.handle_downlink(message, 1), Delivered::Sent);
+    let mut message = downlink(QoS::AtLeastOnce, 1);
+    message.publish.topic = "a/b".into();
+    let delivered = session.handle_downlink(message);
+    assert!(matches!(delivered, Delivered::Sent(_)), "{delivered:?}");
     let Some(Output::Send(Packet::Publish(publish))) = session.poll_output() else {
         panic!("nothing is delivered");
     };
@@ -128,4 +131,53 @@ fn a_delivery_has_the_identifiers_of_all_filters_that_match_and_their_highest_qo
     }
     let mut replaced = identified(&[("a/b", Q1, 1), ("a/b", Q1, 0)]);
     assert_eq!(delivered(&mut replaced), (Q1, vec![]), "and by none");
+}
+
+/// A stored session that knows of no subscription.
+fn stored(now: Instant) -> Session {
+    let agreement = agree(&connect(Version::V5), &config()).unwrap();
+    Session::new(agreement, &config(), start(None, true), now)
+}
+
+#[test]
+fn nothing_before_the_first_subscription_concerns_the_session() {
+    let mut session = stored(Instant::now());
+    session.handle_authorized(subscribe("a", QoS::AtMostOnce), |_| Ok(5));
+    assert_eq!(session.taken(), 5);
+    session.handle_authorized(subscribe("b", QoS::AtMostOnce), |_| Ok(9));
+    assert_eq!(session.taken(), 5, "some of that may be on its way");
+    session.skip_to(7);
+    session.skip_to(6);
+    assert_eq!(session.record().taken, 7);
+}
+
+#[test]
+fn a_device_that_goes_on_subscribing_is_held_back_while_the_store_is_slow() {
+    let mut session = stored(Instant::now());
+    let mut ask = |qos| session.handle_authorized(subscribe("a", qos), |_| Ok(0));
+    for _ in 0..8 {
+        ask(QoS::AtMostOnce);
+        ask(QoS::AtLeastOnce);
+    }
+    assert_eq!(outputs(&mut session).last().unwrap(), "save");
+    assert!(!session.may_read());
+    session.handle_saved();
+    outputs(&mut session);
+    assert!(!session.may_read(), "their retained messages are not read");
+    let filter = subscribe("a", QoS::AtMostOnce).filters.remove(0).filter;
+    for _ in 0..16 {
+        session.handle_retained(&filter, Vec::new());
+    }
+    assert!(session.may_read());
+}
+
+#[test]
+fn a_filter_that_is_there_twice_gets_its_retained_messages_once() {
+    let mut session = stored(Instant::now());
+    let mut asked = subscribe("a", QoS::AtMostOnce);
+    asked.filters.push(asked.filters[0].clone());
+    session.handle_authorized(asked, |_| Ok(0));
+    outputs(&mut session);
+    session.handle_saved();
+    assert_eq!(outputs(&mut session), ["SUBACK 0x00 0x00", "fetch a"]);
 }

@@ -8,9 +8,17 @@ use super::*;
 use crate::mqtt::{Codec, Packet, PacketId, PublishProperties, QoS, Version};
 use crate::session::connect::agree;
 use crate::session::connect::tests::connect;
-use crate::session::{Admission, Config, Delivered, Output, Session};
+use crate::session::{Admission, Config, Delivered, Incoming, Output, Session, Source, Start};
 
 const MAXIMUM: u16 = 4;
+
+fn start() -> Start {
+    Start {
+        id: "s".into(),
+        restored: None,
+        stored: false,
+    }
+}
 
 fn session(version: Version, topic_alias_maximum: Option<u16>) -> Session {
     let config = Config {
@@ -20,7 +28,8 @@ fn session(version: Version, topic_alias_maximum: Option<u16>) -> Session {
     };
     let mut connect = connect(version);
     connect.properties.topic_alias_maximum = topic_alias_maximum;
-    let mut session = Session::new(agree(&connect, &config).unwrap(), &config, Instant::now());
+    let agreement = agree(&connect, &config).unwrap();
+    let mut session = Session::new(agreement, &config, start(), Instant::now());
     let Some(Output::Send(Packet::Connack(connack))) = session.poll_output() else {
         panic!("no CONNACK");
     };
@@ -47,7 +56,7 @@ fn publish(topic: &str, alias: u16) -> Publish {
 fn up(session: &mut Session, topic: &str, alias: u16) -> Result<String, ReasonCode> {
     let publish = Packet::Publish(publish(topic, alias));
     session.handle_packet(Instant::now(), publish)?;
-    let Some(Output::Publish(publish)) = session.poll_output() else {
+    let Some(Output::Publish { publish, .. }) = session.poll_output() else {
         panic!("nothing to store");
     };
     assert_eq!(publish.properties.topic_alias, None);
@@ -98,7 +107,7 @@ fn where_no_alias_is_taken_none_is_announced() {
     };
     let agreement = agree(&connect(Version::V5), &config).unwrap();
     assert_eq!(agreement.connack.properties.topic_alias_maximum, None);
-    let mut session = Session::new(agreement, &config, Instant::now());
+    let mut session = Session::new(agreement, &config, start(), Instant::now());
     session.poll_output();
     assert_eq!(
         up(&mut session, "one", 1),
@@ -158,11 +167,21 @@ fn an_idle_connection_keeps_nothing_for_aliases() {
     assert!(packet.is_unique(), "the packet is still held");
 }
 
+/// The next message of the stream.
+fn incoming(session: &Session, publish: Publish) -> Incoming {
+    Incoming {
+        publish,
+        source: Source::Stream(session.taken() + 1),
+        own: false,
+    }
+}
+
 /// What is written for a downlink: topic and alias, 0 for none.
 fn down(session: &mut Session, topic: &str) -> (String, u16) {
     let mut message = publish(topic, 0);
     (message.qos, message.packet_id) = (QoS::AtMostOnce, None);
-    assert_eq!(session.handle_downlink(message, 1), Delivered::Sent);
+    let delivered = session.handle_downlink(incoming(session, message));
+    assert_eq!(delivered, Delivered::Sent(QoS::AtMostOnce));
     let Some(Output::Send(Packet::Publish(publish))) = session.poll_output() else {
         panic!("nothing is delivered");
     };
@@ -178,8 +197,10 @@ fn subscribed(version: Version, topic_alias_maximum: Option<u16>) -> Session {
     let Ok(Some(Packet::Subscribe(all))) = codec.decode(&mut BytesMut::from(&subscribe[..])) else {
         panic!("no SUBSCRIBE");
     };
-    session.handle_authorized(all, |_| Ok(()));
-    session.poll_output();
+    let filter = all.filters[0].filter.clone();
+    session.handle_authorized(all, |_| Ok(0));
+    session.handle_retained(&filter, Vec::new());
+    while session.poll_output().is_some() {}
     session
 }
 
@@ -232,7 +253,8 @@ fn an_alias_that_was_never_written_is_not_used() {
     };
     // Two wait together, so that the second would have used what the first was to set.
     for _ in 0..2 {
-        session.handle_downlink(publish("topic/1", 0), 1);
+        let message = incoming(&session, publish("topic/1", 0));
+        session.handle_downlink(message);
     }
     let mut unwritable = next(&mut session);
     assert!(session.withdraw_topic_alias(&mut unwritable));
@@ -242,7 +264,8 @@ fn an_alias_that_was_never_written_is_not_used() {
     let second = next(&mut session);
     assert_eq!(second.topic, "topic/1");
     assert_eq!(second.properties.topic_alias, NonZeroU16::new(1));
-    session.handle_downlink(publish("topic/1", 0), 1);
+    let message = incoming(&session, publish("topic/1", 0));
+    session.handle_downlink(message);
     let mut uses = next(&mut session);
     assert_eq!(uses.topic, "");
     assert!(!session.withdraw_topic_alias(&mut uses), "it sets none");

@@ -41,13 +41,13 @@ struct Data<'a> {
     reason: Option<&'static str>,
 }
 
-/// An event id (UUID v7) and the JSON body; `reason` is set for a disconnect.
+/// The JSON body; `reason` is set for a disconnect.
 pub(super) fn encode(
     connection: &Connection,
     reason: Option<CloseReason>,
     node: &str,
     protocol: &str,
-) -> (String, Bytes) {
+) -> Bytes {
     let event = Uuid::now_v7();
     let event_id = event.hyphenated().to_string();
     let now = iso8601(telemetry::now_unix_ms());
@@ -80,7 +80,7 @@ pub(super) fn encode(
         },
     };
     let body = serde_json::to_vec(&envelope).expect("strings and numbers always serialise");
-    (event_id, body.into())
+    body.into()
 }
 
 /// Unix milliseconds as `2026-10-14T08:30:00.123Z`.

@@ -1,10 +1,13 @@
 //! Both streams' events of one change, under one event id.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use super::event;
 use crate::device::Connection;
-use crate::jetstream::{Permit, Publisher};
+use crate::jetstream::{Permit, Publisher, Receipts};
 use crate::mapping::{Mapping, Presence};
 use crate::message::{Headers, Message};
 use crate::session::CloseReason;
@@ -26,6 +29,8 @@ pub struct Slot {
 
 /// What a status event takes at most; names are bounded, so this is generous.
 const EVENT_BYTES_MAX: usize = 2_048;
+/// How long the end of a connection waits until its event is stored.
+const STORED_MAX: Duration = Duration::from_secs(2);
 
 impl Status {
     /// Status events of `node`, into the streams of the two publishers.
@@ -67,26 +72,26 @@ impl Status {
         self.publish(slot, Presence::Connected, connection, None);
     }
 
-    /// The device has a newer connection.
-    pub fn taken_over(&self, slot: Slot, connection: &Connection) {
-        self.disconnected(slot, connection, CloseReason::TakenOver);
+    /// The connection is over; returns once that is stored, or nobody answered for a while.
+    ///
+    /// Whoever says it again for the same connection, on whatever node, adds nothing.
+    pub async fn disconnected(&self, slot: Slot, connection: &Connection, reason: CloseReason) {
+        let stored = self.publish(slot, Presence::Disconnected, connection, Some(reason));
+        let finished = std::future::poll_fn(|context| stored.poll_finished(context, 0));
+        drop(timeout(STORED_MAX, finished).await);
     }
 
-    /// The connection is over.
-    pub fn disconnected(&self, slot: Slot, connection: &Connection, reason: CloseReason) {
-        self.publish(slot, Presence::Disconnected, connection, Some(reason));
-    }
-
+    /// What becomes of the device's event is counted in what it gives.
     fn publish(
         &self,
         slot: Slot,
         kind: Presence,
         connection: &Connection,
         reason: Option<CloseReason>,
-    ) {
-        let (event_id, payload) = event::encode(connection, reason, &self.node, &self.protocol);
+    ) -> Arc<Receipts> {
+        let payload = event::encode(connection, reason, &self.node, &self.protocol);
         let mut headers = Headers::with_capacity(2);
-        headers.push("Nats-Msg-Id", event_id);
+        headers.push("Nats-Msg-Id", kind.message_id(&connection.connection_id));
         headers.push("Content-Type", "application/json");
         let key = Mapping::device_tokens(&connection.device);
         let to = |subject| Message {
@@ -94,8 +99,10 @@ impl Status {
             headers: headers.clone(),
             payload: payload.clone(),
         };
+        let stored = Arc::default();
+        let subject = kind.device_subject();
         self.device
-            .publish(&key, to(kind.device_subject()), None, slot.device, None);
+            .publish(&key, to(subject), None, slot.device, Some(&stored));
         self.application.publish(
             &key,
             to(kind.application_subject(&connection.device)),
@@ -103,5 +110,6 @@ impl Status {
             slot.application,
             None,
         );
+        stored
     }
 }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::Error;
 use crate::auth::acl::{self, Action};
-use crate::device::{Device, DeviceId};
+use crate::device::{Address, Device, DeviceId, Direction};
 use crate::jetstream::{Permit, Publisher, Receipts};
-use crate::mapping::{Mapping, Receipt};
+use crate::mapping::{Mapping, Receipt, Retained};
+use crate::message::{Message, Subject};
 use crate::mqtt::Publish;
 use crate::telemetry;
 
@@ -15,16 +16,45 @@ use crate::telemetry;
 pub struct Sender {
     /// The authenticated device.
     pub device: Device,
-    /// Decides the publisher shard, so that the device's messages stay in order.
-    pub tokens: Box<str>,
+    /// `P.D`: decides the publisher shard, so that the device's messages stay in order.
+    pub tokens: Arc<str>,
     /// The connection id; message ids are made from it.
     pub connection_id: Box<str>,
     /// Continues into every message's trace id.
     pub trace: u64,
     /// What became of the messages, in order.
     pub receipts: Arc<Receipts>,
-    /// Messages accepted so far on this connection.
+    /// Messages given an identity so far.
+    prepared: u64,
+    /// Messages handed to the stream so far.
     pub accepted: u64,
+}
+
+impl Sender {
+    /// The sender of a connection that begins; `run` is the node's, 16 hexadecimal digits.
+    #[must_use]
+    pub fn new(device: Device, tokens: &Arc<str>, connection_id: &str, run: &str) -> Self {
+        let number = connection_id.rsplit('.').next().unwrap_or_default();
+        let number: u64 = number.parse().unwrap_or_default();
+        Self {
+            device,
+            tokens: Arc::clone(tokens),
+            connection_id: connection_id.into(),
+            trace: u64::from_str_radix(run, 16).unwrap_or(0) ^ number.rotate_left(32),
+            receipts: Arc::default(),
+            prepared: 0,
+            accepted: 0,
+        }
+    }
+}
+
+/// A message that may be stored: authorised and mapped.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What becomes of its topic's retained message; to be written before the message itself.
+    pub retained: Option<Retained>,
+    message: Message,
+    live: Option<Subject>,
 }
 
 /// The uplink of one node; cheap to clone.
@@ -61,45 +91,65 @@ impl Uplink {
         acl::authorize(device, action, address.as_ref()).map_err(Error::NotAuthorized)
     }
 
-    /// Hands a message to the stream; `sender.receipts` tells when it is stored.
+    /// Authorises and maps a message. Its identity is `message_id`, or made of the connection's counter.
     ///
     /// # Errors
-    /// The message is not the device's to send, or no rule gives it a subject; nothing was published.
-    pub fn accept(
+    /// The message is not the device's to send, or no rule gives it a subject.
+    pub fn prepare(
         &self,
         sender: &mut Sender,
         publish: &Publish,
-        permit: Permit,
-    ) -> Result<(), Error> {
+        message_id: Option<Box<str>>,
+    ) -> Result<Prepared, Error> {
         let address = self.mapping.address(&publish.topic);
         acl::authorize(&sender.device, Action::Publish, address.as_ref())
             .map_err(Error::NotAuthorized)?;
         let address = address.ok_or(Error::NotAuthorized(acl::Denied::Unmapped))?;
-        let id = format!("{}.{}", sender.connection_id, sender.accepted + 1);
+        let number = sender.prepared + 1;
+        let id = message_id.unwrap_or_else(|| format!("{}.{number}", sender.connection_id).into());
         let receipt = Receipt {
             id: &id,
             received_ms: telemetry::now_unix_ms(),
-            traceparent: &traceparent(sender.trace, sender.accepted + 1),
+            traceparent: &traceparent(sender.trace, number),
         };
-        let identity = identity(&sender.device, address.product, address.name)?;
+        let identity = identity(&sender.device, &address)?;
         let uplink = self.mapping.uplink(identity, &address, publish, &receipt)?;
+        sender.prepared = number;
+        Ok(Prepared {
+            retained: uplink.retained,
+            message: uplink.message,
+            live: uplink.live,
+        })
+    }
+
+    /// Hands a message to the stream; `sender.receipts` tells when it is stored.
+    pub fn publish(&self, sender: &mut Sender, prepared: Prepared, permit: Permit) {
         sender.accepted += 1;
         self.publisher.publish(
             &sender.tokens,
-            uplink.message,
-            uplink.live,
+            prepared.message,
+            prepared.live,
             permit,
             Some(&sender.receipts),
         );
-        Ok(())
+    }
+
+    /// A stream sequence that is known to be used: what is stored later has a higher one.
+    #[must_use]
+    pub fn stored_sequence(&self) -> u64 {
+        self.publisher.stored_sequence()
     }
 }
 
-/// The authorised identity that the address names: the device's own or that of a bound sub-device.
-fn identity<'a>(device: &'a Device, product: &str, name: &str) -> Result<&'a DeviceId, Error> {
+/// The authorised identity that the address names: the device's own or that of a bound sub-device. In the open profile
+/// an address names nobody.
+fn identity<'a>(device: &'a Device, address: &Address<'_>) -> Result<&'a DeviceId, Error> {
     std::iter::once(&device.id)
         .chain(device.sub_devices.iter())
-        .find(|id| id.product() == product && id.name() == name)
+        .find(|id| {
+            address.direction == Direction::Both
+                || (id.product() == address.product && id.name() == address.name)
+        })
         .ok_or(Error::NotAuthorized(acl::Denied::OtherDevice))
 }
 

@@ -4,7 +4,7 @@ mod answer;
 mod flow;
 
 pub use answer::not_stored;
-pub use flow::{Sender, Uplink};
+pub use flow::{Prepared, Sender, Uplink};
 
 use crate::auth::acl;
 use crate::mapping;

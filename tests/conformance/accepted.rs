@@ -111,6 +111,18 @@ fn the_first_connect_sets_the_version() {
     assert_eq!(codec.version(), Some(V5));
 }
 
+/// MQTT 3.1 has another name and level, and is served as 3.1.1.
+#[test]
+fn the_oldest_version_is_read_as_3_1_1() {
+    let mut codec = codec(None);
+    let mut src = BytesMut::from(&bytes("10 11 0006'MQIsdp' 03 02 003c 0003'mal'")[..]);
+    assert_eq!(
+        codec.decode(&mut src),
+        Ok(Some(Packet::Connect(Box::new(connect(V4)))))
+    );
+    assert_eq!(codec.version(), Some(V4));
+}
+
 /// A CONNECT that is refused says in which form, as soon as its protocol level is known.
 #[test]
 fn a_refused_connect_is_answered_in_its_own_form() {

@@ -179,11 +179,23 @@ async fn an_unsupported_protocol_level_is_answered_before_the_close() {
         // [MQTT-3.1.2-2]
         assert_eq!(answer(&site, &connect).await, [0x20, 2, 0, 1], "{unknown}");
     }
+}
+
+#[tokio::test]
+async fn a_client_of_mqtt_3_1_is_served_as_one_of_3_1_1() {
+    let site = Site::shared().await;
+    let who = site.device().credentials;
     let mut body = packet::string("MQIsdp");
-    body.extend([3, 0x02, 0, 60]);
-    body.extend(packet::string("client"));
-    let oldest = packet::packet(0x10, &body);
-    assert_eq!(answer(&site, &oldest).await, [0x20, 2, 0, 1]);
+    body.extend([3, 0xC2, 0, 60]);
+    for field in [&who.client_id, &who.username, &who.password] {
+        body.extend(packet::string(field));
+    }
+    let connect = packet::packet(0x10, &body);
+    let mut wire = Wire::connect(site.gateway.mqtt()).await;
+    wire.send(&connect).await;
+    wire.accepted().await;
+    wire.send(&[0xC0, 0]).await;
+    assert_eq!(wire.packet().await.unwrap(), [0xD0, 0]);
 }
 
 #[tokio::test]

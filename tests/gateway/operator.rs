@@ -21,7 +21,7 @@ listen = "nowhere"              # fault
 url = "nats://127.0.0.1:4222"
 "#;
 const PLACES: [(&str, &str); 9] = [
-    ("bad.toml:1: profile:", "expected `device`"),
+    ("bad.toml:1: profile:", "expected `device` or `open`"),
     ("bad.toml:4: keep_alive_max_s:", "expected u16"),
     ("bad.toml:5: typo:", "expected one of `packet_bytes_max`"),
     ("bad.toml:7: listen:", "expected ADDRESS:PORT"),

@@ -15,7 +15,7 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
     (
         "M4-013",
         "connack:01",
-        "like a client of MQTT 3.1 (MQIsdp), it is told that it came to the wrong version",
+        "like a client of an unknown version, it is told so",
     ),
     ("M4-014", "connack:01", "as before"),
     (

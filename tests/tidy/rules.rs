@@ -21,6 +21,7 @@ const LAYERS: &[Layer] = &[
         &["net", "auth", "jetstream", "outbox::store", "registry"],
         &["word", "service"],
     ),
+    ("routing", &["router"], &["word", "edge"]),
     (
         "dead letters",
         &["dlq"],
@@ -28,13 +29,21 @@ const LAYERS: &[Layer] = &[
     ),
     (
         "flow",
-        &["uplink", "downlink", "status", "events", "gps", "outbox"],
-        &["word", "service", "pure", "edge", "dead letters"],
+        &["uplink", "downlink", "status", "ownership", "events", "gps", "outbox"],
+        &["word", "service", "pure", "edge", "routing", "dead letters"],
     ),
     (
         "task",
         &["connection"],
-        &["word", "service", "pure", "edge", "dead letters", "flow"],
+        &[
+            "word",
+            "service",
+            "pure",
+            "edge",
+            "routing",
+            "dead letters",
+            "flow",
+        ],
     ),
     ("root", &["gateway", "config", "admin", "cli"], &[]),
 ];

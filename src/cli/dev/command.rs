@@ -3,14 +3,16 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tokio_util::sync::CancellationToken;
 
 use super::nats_server::{self, NatsServer, Supervisor};
+use super::page::Places;
 use super::{demo, seed};
 use crate::cli::run::{Ready, stop_on_signal};
 use crate::config::Config;
 use crate::gateway::Gateway;
+use crate::mapping::Profile;
 use crate::tasks::{OnExit, Tasks};
 use crate::telemetry;
 
@@ -29,6 +31,9 @@ pub(in crate::cli) struct Args {
     /// Port of the HTTP endpoints; 0 takes any free one
     #[arg(long, default_value_t = 8080)]
     http_port: u16,
+    /// Whose topics and logins: device, or open for any client and any topic [default: JETWAY_PROFILE, else device]
+    #[arg(long, value_parser = profile)]
+    profile: Option<Profile>,
     /// Run so many simulated devices that report properties and drive recorded tracks
     #[arg(long, default_value_t = 0)]
     demo: usize,
@@ -39,7 +44,7 @@ pub(in crate::cli) struct Args {
 
 /// Runs until Ctrl-C or SIGTERM; the gateway drains first, the nats-server stops last.
 pub(in crate::cli) async fn run(args: Args) -> Result<bool> {
-    let mut config = Config::load(None, std::env::vars())?;
+    let mut config = load(&args)?;
     telemetry::init(&config.log);
     let stop = stop_on_signal()?;
     check_port("--mqtt-port", args.mqtt_port)?;
@@ -55,7 +60,10 @@ pub(in crate::cli) async fn run(args: Args) -> Result<bool> {
     config.mqtt.listen = Some(SocketAddr::from(([127, 0, 0, 1], args.mqtt_port)));
     config.http.listen = SocketAddr::from(([127, 0, 0, 1], args.http_port));
     config.database.url = format!("sqlite:{}", args.state_dir.join("devices.db").display());
-    let seeds = seed::seed(&config.database, args.demo).await?;
+    let seeds = match config.profile {
+        Profile::Device => Some(seed::seed(&config.database, args.demo).await?),
+        Profile::Open => None,
+    };
 
     let server_stop = CancellationToken::new();
     let servers = Tasks::new(stop.clone());
@@ -64,7 +72,8 @@ pub(in crate::cli) async fn run(args: Args) -> Result<bool> {
     let drained = match Gateway::start(&config, stop.clone()).await {
         Ok(gateway) => {
             let mqtt = gateway.mqtt.context("the plain listener is missing")?;
-            let demo = demo::start(&seeds.fleet, mqtt, &stop);
+            let fleet = seeds.as_ref().map_or(&[][..], |seeds| &seeds.fleet);
+            let demo = demo::start(fleet, mqtt, &stop);
             if args.json {
                 let ready = Ready {
                     mqtt: gateway.mqtt,
@@ -73,11 +82,17 @@ pub(in crate::cli) async fn run(args: Args) -> Result<bool> {
                     http: gateway.http.to_string(),
                     pid: std::process::id(),
                     nats_pid: Some(nats_pid),
-                    device: Some(seeds.device.json()),
+                    device: seeds.as_ref().map(|seeds| seeds.device.json()),
                 };
                 println!("{}", serde_json::to_string(&ready)?);
             } else {
-                println!("{}", page(mqtt, gateway.http, &nats_url, &seeds.device));
+                let places = Places {
+                    mqtt,
+                    http: gateway.http,
+                    nats: &nats_url,
+                };
+                let device = seeds.as_ref().map(|seeds| places.device(&seeds.device));
+                println!("{}", device.unwrap_or_else(|| places.open()));
             }
             let drained = gateway.run().await;
             demo.wait().await;
@@ -91,6 +106,21 @@ pub(in crate::cli) async fn run(args: Args) -> Result<bool> {
     server_stop.cancel();
     servers.wait().await;
     drained
+}
+
+/// The configuration of the environment, and the profile that was asked for.
+fn load(args: &Args) -> Result<Config> {
+    let mut config = Config::load(None, std::env::vars())?;
+    if let Some(profile) = args.profile {
+        config.set_profile(profile);
+    }
+    if config.profile == Profile::Open && args.demo > 0 {
+        bail!(
+            "--demo {}: expected 0 with the open profile, which has no simulated devices",
+            args.demo
+        );
+    }
+    Ok(config)
 }
 
 /// Finds a port that is taken before anything is started.
@@ -113,51 +143,11 @@ async fn start_nats(args: &Args) -> Result<NatsServer> {
     Ok(server)
 }
 
-/// What a newcomer does next, with lines to paste.
-fn page(mqtt: SocketAddr, http: SocketAddr, nats: &str, device: &seed::Seed) -> String {
-    let (host, port) = (mqtt.ip(), mqtt.port());
-    let seed::Seed {
-        product,
-        name,
-        credentials,
-        ..
-    } = device;
-    format!(
-        "
-Jetway is running: MQTT {mqtt}, NATS {nats}, HTTP http://{http} (/readyz, /metrics)
-
-1. Watch what devices send, in a second terminal. A report comes twice, as it is stored and live on its handle's subject:
-   {jetway} tail 'device.up.>' --nats {nats}
-
-2. Report a property as the demo device, in a third one (mosquitto_pub is in the package mosquitto-clients):
-   mosquitto_pub -h {host} -p {port} -q 1 -i '{client_id}' \\
-     -u '{username}' \\
-     -P '{password}' \\
-     -t '$thing/up/property/{product}/{name}' \\
-     -m '{{\"method\":\"report\",\"msgToken\":\"1\",\"params\":{{\"temp\":21.5}}}}'
-
-3. Listen as the device, there:
-   mosquitto_sub -h {host} -p {port} -q 1 -i '{client_id}' \\
-     -u '{username}' \\
-     -P '{password}' \\
-     -t '$thing/down/+/{product}/{name}' -v
-
-4. Send it a command, in a fourth one:
-   {jetway} send {product} {name} '{{\"method\":\"control\",\"msgToken\":\"2\",\"params\":{{\"power\":1}}}}' --nats {nats}
-
-A device has one connection: a second one takes over. Ctrl-C stops everything.
-",
-        jetway = program(),
-        client_id = credentials.client_id,
-        username = credentials.username,
-        password = credentials.password,
-    )
-}
-
-/// This program, as a shell in the same folder finds it.
-fn program() -> String {
-    let path = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("jetway"));
-    let folder = std::env::current_dir().unwrap_or_default();
-    let path = path.strip_prefix(folder).unwrap_or(&path);
-    path.display().to_string()
+/// A profile by its name in the configuration.
+fn profile(name: &str) -> Result<Profile, &'static str> {
+    match name {
+        "device" => Ok(Profile::Device),
+        "open" => Ok(Profile::Open),
+        _ => Err("expected device or open"),
+    }
 }

@@ -22,7 +22,7 @@ const USER_NAME: u8 = 1 << 7;
 /// A version of MQTT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// MQTT 3.1.1, protocol level 4.
+    /// MQTT 3.1.1, protocol level 4; and MQTT 3.1, which is served alike.
     V3_1_1,
     /// MQTT 5.0, protocol level 5.
     V5,
@@ -90,15 +90,23 @@ impl fmt::Debug for Connect {
 
 impl Connect {
     /// Reads the protocol name and gives the protocol level, so that the codec knows in which form to refuse the rest.
+    ///
+    /// MQTT 3.1 names itself differently and is otherwise read as 3.1.1, whose level it gives.
     pub(in crate::mqtt) fn read_level(packet: &mut Reader) -> Result<u8, Error> {
+        let name = packet.binary("protocol name")?;
         // [MQTT-3.1.2-1]
-        if packet.binary("protocol name")? != "MQTT" {
-            return Err(Error {
+        let (is_oldest, expected) = match &*name {
+            b"MQTT" => return packet.u8("protocol version"),
+            b"MQIsdp" => (packet.u8("protocol version")? == 3, "3 (3.1) with MQIsdp"),
+            _ => (false, "MQTT"),
+        };
+        match is_oldest {
+            true => Ok(Version::V3_1_1.level()),
+            false => Err(Error {
                 reason: ReasonCode::UnsupportedProtocolVersion,
-                ..packet.malformed("protocol name", "MQTT")
-            });
+                ..packet.malformed("protocol name", expected)
+            }),
         }
-        packet.u8("protocol version")
     }
 
     /// Reads what follows the protocol level.

@@ -1,0 +1,285 @@
+//! From the device: packets into the session, and the session's messages into the stream.
+//!
+//! Blocked is a device whose next PUBLISH or SUBSCRIBE has no room or must wait: nothing behind it is handled, but its PINGREQs
+//! are answered (G27).
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use super::Shared;
+use super::driver::Driver;
+use crate::jetstream::Permit;
+use crate::mqtt::{Packet, Publish, QoS};
+use crate::session::{Admission, CloseReason};
+use crate::uplink::{Prepared, not_stored};
+
+type WaitingPermit = Pin<Box<dyn Future<Output = Permit> + Send>>;
+type Retaining = Pin<Box<dyn Future<Output = Outgoing> + Send>>;
+
+/// A message that the session let go, on its way to the stream.
+struct Outgoing {
+    prepared: Prepared,
+    bytes: usize,
+    permit: Option<Permit>,
+    /// Whether nothing is left to be done before: its retained copy is written, or it has none.
+    is_retained: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Inbound {
+    /// Uplinks whose outcome the session knows.
+    pub(super) finished: u64,
+    /// A PUBLISH that has no room yet, or a SUBSCRIBE behind messages that are not stored yet.
+    held: Option<Box<Packet>>,
+    /// In order; the first waits for its permit, or one before it for its retained copy.
+    outgoing: VecDeque<Outgoing>,
+    /// The permit that the first of `outgoing`, or else `held`, waits for.
+    waiting: Option<WaitingPermit>,
+    /// The message before all of `outgoing`, whose retained copy is being written.
+    retaining: Option<Retaining>,
+    /// PINGREQs that were answered before the packets ahead of them were handled.
+    answered_pings: u32,
+}
+
+impl Inbound {
+    pub(super) fn is_blocked(&self) -> bool {
+        self.held.is_some() || self.is_publishing()
+    }
+
+    fn is_publishing(&self) -> bool {
+        !self.outgoing.is_empty() || self.retaining.is_some()
+    }
+
+    /// What was not begun is not begun any more.
+    pub(super) fn drop_held(&mut self) {
+        self.held = None;
+        if self.outgoing.is_empty() {
+            self.waiting = None;
+        }
+    }
+
+    pub(super) fn poll_permit(&mut self, context: &mut Context<'_>) -> Poll<Permit> {
+        let Some(waiting) = &mut self.waiting else {
+            return Poll::Pending;
+        };
+        let permit = ready!(waiting.as_mut().poll(context));
+        self.waiting = None;
+        Poll::Ready(permit)
+    }
+
+    pub(super) fn poll_retained(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(retaining) = &mut self.retaining else {
+            return Poll::Pending;
+        };
+        let outgoing = ready!(retaining.as_mut().poll(context));
+        self.retaining = None;
+        self.outgoing.push_front(outgoing);
+        Poll::Ready(())
+    }
+}
+
+impl Driver {
+    /// Handles what was read, up to a packet that must wait.
+    pub(super) fn handle_inbound(&mut self) {
+        while !self.inbound.is_blocked() && self.closing.is_none() && !self.draining {
+            match self.wire.decode() {
+                Ok(None) => return,
+                Ok(Some(Packet::Publish(publish))) => self.admit(publish),
+                Ok(Some(Packet::Pingreq)) if self.inbound.answered_pings > 0 => {
+                    self.inbound.answered_pings -= 1;
+                }
+                // What the device published before it subscribes is not for this subscription.
+                Ok(Some(packet @ Packet::Subscribe(_))) if !self.session.is_settled() => {
+                    self.hold(packet);
+                }
+                Ok(Some(packet)) => self.handle_packet(packet, None),
+                Err(error) => {
+                    tracing::info!(connection_id = %self.sender.connection_id, %error, "packet refused");
+                    self.closing = Some(CloseReason::Protocol(error.reason));
+                }
+            }
+        }
+    }
+
+    /// Feeds a PUBLISH if the device's window and the common pool have room; else holds QoS 1 and 2 and sheds QoS 0.
+    fn admit(&mut self, mut publish: Publish) {
+        let admission = match self.session.admission(&mut publish) {
+            Ok(admission) => admission,
+            Err(reason) => return self.refuse(reason),
+        };
+        match admission {
+            Admission::Admit => {
+                let bytes = publish.content_bytes();
+                match self.shared.uplink.try_permit(bytes) {
+                    Some(permit) => self.handle_packet(Packet::Publish(publish), Some(permit)),
+                    None if publish.qos == QoS::AtMostOnce => self.shed(),
+                    None => {
+                        self.wait_for_permit(bytes);
+                        self.hold(Packet::Publish(publish));
+                    }
+                }
+            }
+            Admission::Hold => self.hold(Packet::Publish(publish)),
+            Admission::Shed => self.shed(),
+        }
+    }
+
+    fn wait_for_permit(&mut self, bytes: usize) {
+        self.inbound.waiting = Some(Box::pin(self.shared.uplink.clone().permit(bytes)));
+    }
+
+    /// Drops and counts a QoS 0 message; the device spoke all the same.
+    fn shed(&mut self) {
+        self.shared.metrics.shed.inc();
+        self.session.handle_bytes(Instant::now());
+    }
+
+    fn hold(&mut self, packet: Packet) {
+        self.shared.metrics.held.inc();
+        self.inbound.held = Some(Box::new(packet));
+        self.look_ahead();
+    }
+
+    /// Answers the PINGREQs behind what is held (G27). QoS 0 that fills the room for looking ahead is shed: a device that
+    /// sends both would otherwise not be heard any more.
+    pub(super) fn look_ahead(&mut self) {
+        let now = Instant::now();
+        self.session.handle_bytes(now);
+        for _ in 0..self.wire.take_pings() {
+            self.inbound.answered_pings += 1;
+            self.session.handle_pingreq(now);
+        }
+        if self.wire.inbound_bytes() >= self.shared.config.read_ahead_bytes_max {
+            self.shared.metrics.shed.inc_by(self.wire.shed_qos_0());
+        }
+    }
+
+    /// What is behind a held packet will never be handled; but a DISCONNECT there says why the device left [MQTT-3.14.4-3].
+    pub(super) fn handle_socket_closed(&mut self) {
+        while let Ok(Some(packet)) = self.wire.decode() {
+            if matches!(packet, Packet::Disconnect(_)) {
+                self.handle_packet(packet, None);
+            }
+        }
+        self.session.close(CloseReason::SocketClosed);
+    }
+
+    /// Stores a message of the session behind those before it.
+    pub(super) fn publish(
+        &mut self,
+        publish: &Publish,
+        message_id: Option<Box<str>>,
+        permit: Option<Permit>,
+    ) {
+        self.shared.metrics.publishes.inc();
+        let prepared = self
+            .shared
+            .uplink
+            .prepare(&mut self.sender, publish, message_id);
+        match prepared {
+            Ok(prepared) => {
+                self.inbound.outgoing.push_back(Outgoing {
+                    is_retained: prepared.retained.is_none(),
+                    prepared,
+                    bytes: publish.content_bytes(),
+                    permit,
+                });
+                self.publish_outgoing();
+            }
+            Err(error) => {
+                self.shared.metrics.denied.inc();
+                tracing::debug!(
+                    device = %self.sender.device.id, topic = %publish.topic, %error, "publish denied"
+                );
+                self.session.handle_denied(error.problem());
+            }
+        }
+    }
+
+    /// Publishes what the session let go, as far as there is room.
+    fn publish_outgoing(&mut self) {
+        while self.inbound.retaining.is_none()
+            && self.inbound.waiting.is_none()
+            && let Some(mut first) = self.inbound.outgoing.pop_front()
+        {
+            let bytes = first.bytes;
+            first.permit = first.permit.or_else(|| self.shared.uplink.try_permit(bytes));
+            match first.permit.take() {
+                None => {
+                    self.inbound.outgoing.push_front(first);
+                    self.wait_for_permit(bytes);
+                }
+                Some(permit) if first.is_retained => {
+                    let prepared = first.prepared;
+                    let sender = &mut self.sender;
+                    self.shared.uplink.publish(sender, prepared, permit);
+                }
+                permit => {
+                    first.permit = permit;
+                    self.inbound.retaining = Some(Box::pin(retain(self.shared.clone(), first)));
+                }
+            }
+        }
+        if self.inbound.outgoing.is_empty() {
+            self.inbound.outgoing = VecDeque::new(); // An idle device keeps no buffer.
+        }
+    }
+
+    pub(super) fn handle_admitted(&mut self, permit: Permit) {
+        if let Some(first) = self.inbound.outgoing.front_mut() {
+            first.permit = Some(permit);
+            self.publish_outgoing();
+        } else if let Some(packet) = self.inbound.held.take() {
+            self.handle_packet(*packet, Some(permit));
+        }
+        self.resume();
+    }
+
+    /// A retained copy is written, so the message itself may go.
+    pub(super) fn handle_retained(&mut self) {
+        self.publish_outgoing();
+        self.resume();
+    }
+
+    /// Tells the session what became of the messages between the last time and `finished`, in order.
+    pub(super) fn handle_finished(&mut self, finished: u64) {
+        for (number, refusal) in self.sender.receipts.take_refused() {
+            self.session
+                .handle_stored(number.saturating_sub(self.inbound.finished));
+            self.session.handle_not_stored(not_stored(&refusal));
+            self.inbound.finished = number + 1;
+        }
+        self.session
+            .handle_stored(finished.saturating_sub(self.inbound.finished));
+        self.inbound.finished = self.inbound.finished.max(finished);
+        self.drain_outputs(None);
+        self.resume();
+    }
+
+    /// Tries again with what is held, unless it waits for a permit.
+    pub(super) fn resume(&mut self) {
+        if self.inbound.waiting.is_some() || self.inbound.is_publishing() {
+            return;
+        }
+        match self.inbound.held.take().map(|packet| *packet) {
+            Some(Packet::Publish(publish)) => self.admit(publish),
+            Some(packet) if !self.session.is_settled() => {
+                self.inbound.held = Some(Box::new(packet));
+            }
+            Some(packet) => self.handle_packet(packet, None),
+            None => {}
+        }
+        self.handle_inbound();
+    }
+}
+
+async fn retain(shared: Arc<Shared>, mut outgoing: Outgoing) -> Outgoing {
+    if let Some(retained) = &outgoing.prepared.retained {
+        shared.retained.write(retained).await;
+    }
+    outgoing.is_retained = true;
+    outgoing
+}

@@ -1,0 +1,146 @@
+//! Writing the session of one connection: one write at a time; what nobody waits for is written late.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tokio::time::{sleep, timeout};
+
+use super::driver::Driver;
+use crate::ownership::{Error, Held};
+use crate::session::{CloseReason, Record};
+
+/// How long until a write that failed is tried again.
+const RETRY: Duration = Duration::from_millis(200);
+
+type Writing = Pin<Box<dyn Future<Output = (Held, Result<(), Error>)> + Send>>;
+
+pub(super) struct Keeper {
+    /// None while a write has it.
+    held: Option<Held>,
+    writing: Option<Writing>,
+    /// Whether the session waits for the write under way.
+    awaited: bool,
+    /// What the session waits for, behind the write under way.
+    next: Option<Record>,
+    interval: Duration,
+    due: Option<Instant>,
+}
+
+/// How a write ended.
+pub(super) enum Kept {
+    /// What the session waits for is written.
+    Saved,
+    /// Nobody waited for it.
+    Lazily,
+    /// Another connection holds the session.
+    Fenced,
+}
+
+impl Keeper {
+    pub(super) fn new(held: Held, interval: Duration) -> Self {
+        Self {
+            held: Some(held),
+            writing: None,
+            awaited: false,
+            next: None,
+            interval,
+            due: None,
+        }
+    }
+
+    /// Writes what the session waits for.
+    pub(super) fn save(&mut self, record: Record) {
+        match self.held.take() {
+            Some(held) => self.write(held, record, true),
+            None => self.next = Some(record),
+        }
+    }
+
+    /// Writes what nobody waits for, unless a write is under way, behind which it becomes due again.
+    pub(super) fn save_lazily(&mut self, record: Record) {
+        self.due = None;
+        if let Some(held) = self.held.take() {
+            self.write(held, record, false);
+        }
+    }
+
+    fn write(&mut self, held: Held, record: Record, awaited: bool) {
+        self.awaited = awaited;
+        self.due = None;
+        self.writing = Some(Box::pin(write(held, record)));
+    }
+
+    pub(super) fn poll_kept(&mut self, context: &mut Context<'_>) -> Poll<Kept> {
+        let Some(writing) = &mut self.writing else {
+            return Poll::Pending;
+        };
+        let Poll::Ready((held, written)) = writing.as_mut().poll(context) else {
+            return Poll::Pending;
+        };
+        self.writing = None;
+        if written.is_err() {
+            return Poll::Ready(Kept::Fenced);
+        }
+        let awaited = std::mem::take(&mut self.awaited);
+        match self.next.take() {
+            Some(record) => self.write(held, record, true),
+            None => self.held = Some(held),
+        }
+        Poll::Ready(match awaited {
+            true => Kept::Saved,
+            false => Kept::Lazily,
+        })
+    }
+
+    /// Sets the time for what changed without anybody waiting.
+    pub(super) fn observe(&mut self, is_dirty: bool, now: Instant) {
+        match is_dirty {
+            true => drop(self.due.get_or_insert(now + self.interval)),
+            false => self.due = None,
+        }
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.due.is_some_and(|due| due <= now)
+    }
+
+    /// The session for its last write, behind the one under way; none if it is fenced, or cannot be written within `limit`.
+    pub(super) async fn finish(self, limit: Duration) -> Option<Held> {
+        match (self.held, self.writing) {
+            (Some(held), _) => Some(held),
+            (None, Some(writing)) => match timeout(limit, writing).await {
+                Ok((held, Ok(()))) => Some(held),
+                Ok((_, Err(_))) | Err(_) => None,
+            },
+            (None, None) => None,
+        }
+    }
+}
+
+/// Writes until it is written or somebody else's.
+async fn write(mut held: Held, record: Record) -> (Held, Result<(), Error>) {
+    loop {
+        match held.save(record.clone()).await {
+            Err(Error::Unavailable(error)) => {
+                tracing::debug!(%error, "session not written yet");
+                sleep(RETRY).await;
+            }
+            written => return (held, written),
+        }
+    }
+}
+
+impl Driver {
+    pub(super) fn handle_kept(&mut self, kept: Kept) {
+        match kept {
+            Kept::Saved => self.session.handle_saved(),
+            Kept::Lazily => self.purge_delivered(),
+            Kept::Fenced => self.closing = Some(CloseReason::TakenOver),
+        }
+    }
+}

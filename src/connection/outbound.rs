@@ -1,0 +1,412 @@
+//! To the device: what was missed first, then what its mailbox brings; and what becomes of each downlink.
+//!
+//! The mailbox is taken from only when nothing is left to be read back, so the session sees rising stream sequences. A
+//! mailbox that overflowed has dropped messages; they are read back from where the session is.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::Shared;
+use super::attachment::Attachment;
+use super::driver::Driver;
+use crate::downlink::{self, Delivery, Outcome, Receipt};
+use crate::jetstream::{Backlog, ReadError, Stored};
+use crate::mapping::Downlink;
+use crate::message::Subject;
+use crate::mqtt::{PacketId, Publish, QoS, ReasonCode, TopicFilter};
+use crate::session::{Delivered, Incoming, Source};
+use crate::tasks::OnExit;
+use crate::telemetry;
+
+/// How long until what could not be read is tried again.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Something to be read from JetStream.
+enum Job {
+    /// What the device had not acknowledged when its last connection ended.
+    Resend(Vec<(PacketId, Source)>),
+    /// What was stored while nobody listened for the device.
+    Backlog(Box<Backlog>, u64),
+    /// The retained messages of a new subscription.
+    Retained(TopicFilter, Vec<Subject>),
+}
+
+/// What was read.
+pub(super) enum Fetched {
+    Resend(Vec<(PacketId, Option<Arc<Downlink>>)>),
+    /// A page, and the rest up to that sequence.
+    Page(Vec<Stored>, Box<Backlog>, u64),
+    Retained(TopicFilter, Vec<Arc<Downlink>>),
+}
+
+type Fetching = Pin<Box<dyn Future<Output = Fetched> + Send>>;
+
+#[derive(Default)]
+pub(super) struct Outbound {
+    jobs: VecDeque<Job>,
+    fetching: Option<Fetching>,
+    /// Read back, and not handed to the session yet.
+    read_back: VecDeque<Delivery>,
+    /// What somebody wants to know the end of, by stream sequence.
+    watched: HashMap<u64, Delivery>,
+    last_handed: u64,
+    /// Whether downlinks were finished since the stream was told to forget them.
+    delivered: bool,
+}
+
+impl Outbound {
+    /// Whether nothing is left to be read back.
+    pub(super) fn is_idle(&self) -> bool {
+        self.fetching.is_none() && self.read_back.is_empty() && self.jobs.is_empty()
+    }
+
+    pub(super) fn poll_fetched(&mut self, context: &mut Context<'_>) -> Poll<Fetched> {
+        let Some(fetching) = &mut self.fetching else {
+            return Poll::Pending;
+        };
+        let fetched = ready!(fetching.as_mut().poll(context));
+        self.fetching = None;
+        Poll::Ready(fetched)
+    }
+
+    fn add(&mut self, shared: &Arc<Shared>, job: Job) {
+        self.jobs.push_back(job);
+        self.start(shared);
+    }
+
+    /// One at a time, and a backlog's next page only when the last one is handed over.
+    fn start(&mut self, shared: &Arc<Shared>) {
+        if self.fetching.is_none() && self.read_back.is_empty() {
+            match self.jobs.pop_front() {
+                Some(job) => self.fetching = Some(Box::pin(fetch(Arc::clone(shared), job))),
+                None => {
+                    // An idle device keeps no buffers.
+                    self.jobs = VecDeque::new();
+                    self.read_back = VecDeque::new();
+                }
+            }
+        }
+    }
+}
+
+/// Reads until it is read: as long as JetStream cannot be asked, the device waits.
+async fn fetch(shared: Arc<Shared>, job: Job) -> Fetched {
+    match job {
+        Job::Resend(wanted) => {
+            let mut found = Vec::with_capacity(wanted.len());
+            for (packet_id, source) in wanted {
+                found.push((packet_id, read_again(&shared, &source).await));
+            }
+            Fetched::Resend(found)
+        }
+        Job::Backlog(mut backlog, up_to) => loop {
+            match backlog.next_page().await {
+                Ok(page) => return Fetched::Page(page, backlog, up_to),
+                Err(error) => retry("backlog", &error).await,
+            }
+        },
+        Job::Retained(filter, filters) => loop {
+            let max = shared.session.retained_max;
+            match shared.retained.select(&filters, max).await {
+                Ok(found) => return Fetched::Retained(filter, found),
+                Err(error) => retry("retained messages", &error).await,
+            }
+        },
+    }
+}
+
+async fn read_again(shared: &Shared, source: &Source) -> Option<Arc<Downlink>> {
+    loop {
+        let found = match source {
+            Source::Retained(topic) => shared.retained.on(topic).await,
+            Source::Stream(sequence)
+            | Source::Backlog(sequence)
+            | Source::Shared { sequence, .. } => {
+                let stored = shared.reader.at(*sequence).await;
+                stored.map(|stored| stored.and_then(|stored| read(shared, &stored)))
+            }
+        };
+        match found {
+            Ok(found) => return found,
+            Err(error) => retry("unacknowledged downlink", &error).await,
+        }
+    }
+}
+
+fn read(shared: &Shared, stored: &Stored) -> Option<Arc<Downlink>> {
+    downlink::read(&shared.mapping, &shared.downlinks, stored)
+}
+
+async fn retry(what: &str, error: &ReadError) {
+    tracing::debug!(what, %error, "not read yet");
+    sleep(RETRY).await;
+}
+
+impl Driver {
+    /// Takes up what the session had before: subscriptions, what is unacknowledged, and what was missed.
+    pub(super) fn resume_session(&mut self) {
+        let attachment = Attachment::of(self);
+        for filter in self.session.subscriptions() {
+            // Allowed when it was made; if it is not any more, nothing is attached.
+            if let Err(problem) = attachment.attach(filter) {
+                tracing::warn!(device = %self.sender.device.id, %filter, reason = problem.words, "subscription not resumed");
+            }
+        }
+        let resend = self.session.to_resend();
+        if !resend.is_empty() {
+            self.outbound.add(&self.shared, Job::Resend(resend));
+        }
+        self.read_back(self.shared.router.position());
+    }
+
+    /// The mailbox dropped messages: reads them back.
+    pub(super) fn catch_up(&mut self) {
+        let position = self.shared.router.rejoin(&self.mailbox);
+        self.read_back(position);
+    }
+
+    fn read_back(&mut self, up_to: u64) {
+        let filters = self.session.subscriptions();
+        let filters: BTreeSet<Subject> = filters
+            .filter(|filter| !filter.is_shared())
+            .filter_map(|filter| self.shared.mapping.subscription(filter.as_str()))
+            .flatten()
+            .collect();
+        let after = self.session.taken();
+        if filters.is_empty() || after >= up_to {
+            return self.session.skip_to(up_to);
+        }
+        let filters = filters.into_iter().collect();
+        let backlog = Box::new(self.shared.reader.backlog(filters, after, up_to));
+        self.outbound
+            .add(&self.shared, Job::Backlog(backlog, up_to));
+    }
+
+    pub(super) fn fetch_retained(&mut self, filters: Vec<TopicFilter>) {
+        for filter in filters {
+            match self.shared.mapping.retained_filters(filter.as_str()) {
+                Some(keys) => self.outbound.add(&self.shared, Job::Retained(filter, keys)),
+                None => self.handle_retained_found(&filter, Vec::new()),
+            }
+        }
+    }
+
+    pub(super) fn handle_fetched(&mut self, fetched: Fetched) {
+        match fetched {
+            Fetched::Resend(found) => {
+                for (packet_id, downlink) in found {
+                    let publish = downlink.and_then(|downlink| self.in_time(downlink));
+                    self.session.handle_resend(packet_id, publish);
+                }
+            }
+            Fetched::Retained(filter, found) => self.handle_retained_found(&filter, found),
+            Fetched::Page(page, backlog, up_to) => self.handle_page(&page, backlog, up_to),
+        }
+        self.outbound.start(&self.shared);
+    }
+
+    fn handle_retained_found(&mut self, filter: &TopicFilter, found: Vec<Arc<Downlink>>) {
+        let now = telemetry::now_unix_ms();
+        let matching = found
+            .iter()
+            .filter(|downlink| filter.matches(&downlink.topic));
+        let publishes = matching.filter_map(|downlink| downlink.publish(now));
+        let refused = self.session.handle_retained(filter, publishes.collect());
+        if refused > 0 {
+            tracing::warn!(device = %self.sender.device.id, %filter, refused, "more retained messages than a session may have");
+            self.shared
+                .downlinks
+                .count_all(Outcome::TooMany, refused);
+        }
+    }
+
+    fn handle_page(&mut self, page: &[Stored], backlog: Box<Backlog>, up_to: u64) {
+        if page.is_empty() {
+            return self.session.skip_to(up_to);
+        }
+        let downlinks = page.iter().filter_map(|stored| read(&self.shared, stored));
+        let deliveries = downlinks.map(Delivery::new);
+        self.outbound.read_back.extend(deliveries);
+        self.outbound
+            .jobs
+            .push_front(Job::Backlog(backlog, up_to));
+    }
+
+    /// A message that was read again, as the device gets it; none if its lifetime is over.
+    fn in_time(&self, downlink: Arc<Downlink>) -> Option<Publish> {
+        let publish = downlink.publish(telemetry::now_unix_ms());
+        if publish.is_none() {
+            self.undeliverable(&Delivery::new(downlink), Outcome::Expired);
+        }
+        publish
+    }
+
+    /// Hands over what was read back, as far as there is room.
+    pub(super) fn deliver_backlog(&mut self) {
+        while self.takes_downlinks()
+            && let Some(delivery) = self.outbound.read_back.pop_front()
+        {
+            self.deliver(delivery, true);
+            self.drain_outputs(None);
+        }
+        self.outbound.start(&self.shared);
+    }
+
+    /// Hands one downlink to the session.
+    pub(super) fn deliver(&mut self, delivery: Delivery, read_back: bool) {
+        let downlink = &delivery.downlink;
+        let sequence = downlink.stream_sequence;
+        let source = match (&delivery.share, read_back) {
+            (Some(share), _) => Source::Shared {
+                sequence,
+                filter: share.filter.as_str().into(),
+            },
+            (None, true) => Source::Backlog(sequence),
+            (None, false) => Source::Stream(sequence),
+        };
+        let Some(publish) = downlink.publish(telemetry::now_unix_ms()) else {
+            self.undeliverable(&delivery, Outcome::Expired);
+            delivery.done();
+            if delivery.share.is_none() {
+                self.session.skip_to(sequence);
+            }
+            return;
+        };
+        let own = downlink.publisher.as_deref() == Some(&*self.connection.client_id);
+        let incoming = Incoming {
+            publish,
+            source,
+            own,
+        };
+        match self.session.handle_downlink(incoming) {
+            Delivered::Sent(qos) => self.watch(delivery, qos),
+            Delivered::NotSubscribed => {
+                self.undeliverable(&delivery, Outcome::NotSubscribed);
+                delivery.done();
+            }
+            Delivered::Skipped => delivery.done(),
+        }
+    }
+
+    /// A downlink is on its way to the device: keeps in mind what somebody wants to know about.
+    fn watch(&mut self, delivery: Delivery, qos: QoS) {
+        self.outbound.delivered = true;
+        if delivery.downlink.receipt.is_none() && delivery.share.is_none() {
+            return;
+        }
+        let sequence = delivery.downlink.stream_sequence;
+        self.outbound.last_handed = sequence;
+        self.outbound.watched.insert(sequence, delivery);
+        self.drain_outputs(None);
+        // What could not be written is not watched any more.
+        let Some(delivery) = self.outbound.watched.get(&sequence) else {
+            return;
+        };
+        self.report(delivery, Receipt::Sent);
+        if qos == QoS::AtMostOnce {
+            delivery.done();
+            self.outbound.watched.remove(&sequence);
+        }
+    }
+
+    fn report(&self, delivery: &Delivery, receipt: Receipt) {
+        let device = &self.sender.device.id;
+        self.shared
+            .reports
+            .report(device, &delivery.downlink, receipt);
+    }
+
+    /// A PUBLISH is written.
+    pub(super) fn handle_sent(&mut self, publish: &Publish) {
+        self.shared.downlinks.count(Outcome::Sent);
+        if publish.qos == QoS::ExactlyOnce
+            && !self.outbound.watched.is_empty()
+            && let Some(packet_id) = publish.packet_id
+            && let Some(Source::Shared { sequence, .. }) = self.session.source_of(packet_id)
+            && let Some(delivery) = self.outbound.watched.get(sequence)
+        {
+            // From here on it is this session's alone, whatever becomes of the connection [MQTT-4.8.2-4].
+            delivery.done();
+        }
+    }
+
+    /// A PUBLISH cannot be written to the device; the next one can.
+    pub(super) fn handle_unsendable(&mut self, publish: &Publish, outcome: Outcome) {
+        let source = self.session.handle_undeliverable(publish.packet_id);
+        // With QoS 0 it is the one that was handed over last.
+        let sequence = match source {
+            Some(source) => source.sequence(),
+            None => Some(self.outbound.last_handed),
+        };
+        if let Some(delivery) = sequence.and_then(|last| self.outbound.watched.remove(&last)) {
+            self.report(&delivery, Receipt::Rejected);
+            delivery.done();
+        }
+        self.shared.downlinks.count(outcome);
+        self.shared
+            .dead_letters
+            .downlink(&self.sender.device.id, publish, outcome.as_str());
+    }
+
+    /// The device is done with a downlink.
+    pub(super) fn settled(&mut self, source: &Source, outcome: Result<(), ReasonCode>) {
+        let delivery = source
+            .sequence()
+            .and_then(|sequence| self.outbound.watched.remove(&sequence));
+        let Some(delivery) = delivery else {
+            return;
+        };
+        delivery.done();
+        let receipt = match outcome {
+            Ok(()) => Receipt::Delivered,
+            Err(_) => Receipt::Rejected,
+        };
+        self.report(&delivery, receipt);
+    }
+
+    fn undeliverable(&self, delivery: &Delivery, outcome: Outcome) {
+        let downlink = &delivery.downlink;
+        self.shared.downlinks.count(outcome);
+        // In the open profile a subject may be selected and its topic not match: the message is for others.
+        if outcome == Outcome::NotSubscribed && !self.shared.mapping.has_one_receiver() {
+            return;
+        }
+        tracing::warn!(device = %self.sender.device.id, id = downlink.id, ?outcome, "downlink not delivered");
+        self.report(
+            delivery,
+            match outcome {
+                Outcome::Expired => Receipt::Expired,
+                _ => Receipt::Rejected,
+            },
+        );
+        let device = &self.sender.device.id;
+        self.shared
+            .dead_letters
+            .downlink(device, &downlink.as_publish(), outcome.as_str());
+    }
+
+    /// Lets the stream forget what the device is done with.
+    pub(super) fn purge_delivered(&mut self) {
+        if std::mem::take(&mut self.outbound.delivered) && self.shared.mapping.has_one_receiver() {
+            let filters = self.session.subscriptions().map(TopicFilter::topics);
+            let subjects: BTreeSet<Subject> = filters
+                .filter_map(|filter| self.shared.mapping.subscription(filter))
+                .flatten()
+                .collect();
+            let shared = Arc::clone(&self.shared);
+            let up_to = self.session.finished_up_to();
+            self.shared.tasks.spawn("purge", OnExit::Log, async move {
+                for subject in subjects {
+                    if let Err(error) = shared.reader.purge(&subject, up_to).await {
+                        tracing::debug!(%subject, %error, "delivered downlinks not purged");
+                    }
+                }
+            });
+        }
+    }
+}

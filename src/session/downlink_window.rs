@@ -1,0 +1,258 @@
+//! What one device was sent and has not finished, in the order in which it was sent, by packet identifier.
+//!
+//! Packet identifiers are derived from the stream sequence where that is possible: then a crash forgets nothing, because the
+//! message gets the same identifier when it is sent again, and a QoS 2 receiver knows it. Where it is not possible, one of
+//! a range of its own is assigned. An identifier is not used anew before it is saved that it is free, because until then a
+//! crash brings back what it was used for.
+
+use std::collections::VecDeque;
+
+use super::record::{InflightRecord, Source};
+use crate::mqtt::{PacketId, Publish, QoS};
+
+/// Identifiers up to here are derived; those above are assigned.
+const DERIVED_MAX: u16 = 49_152;
+/// The most downlinks that may be inflight. Besides them, twice as many assigned identifiers of the last record written may wait
+/// for the next one, and as many of that: there always is one to assign.
+pub(super) const INFLIGHT_MAX: u16 = (u16::MAX - DERIVED_MAX) / 8;
+
+/// The downlink window of one session.
+#[derive(Debug)]
+pub(super) struct DownlinkWindow {
+    slots: VecDeque<Slot>,
+    limit: u16,
+    /// Whether the session is.
+    stored: bool,
+    /// Identifiers that are free, which is not saved yet; the write under way saves it for the first `freed_by_write`.
+    freed: Vec<PacketId>,
+    freed_by_write: usize,
+}
+
+#[derive(Debug)]
+struct Slot {
+    packet_id: PacketId,
+    qos: QoS,
+    source: Source,
+    state: State,
+    /// Whether a crash may bring it back: not a share of QoS 1 that never was in a record.
+    returns: bool,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Of an earlier connection, and not read again yet.
+    Owed,
+    /// Read again; it waits for its turn.
+    Ready(Box<Publish>),
+    /// On its way to the device.
+    Sent,
+    /// PUBREC came.
+    Released,
+}
+
+/// What the window knows of a packet identifier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Inflight {
+    pub(super) qos: QoS,
+    pub(super) released: bool,
+}
+
+impl DownlinkWindow {
+    /// `limit` is the device's Receive Maximum or ours.
+    pub(super) fn new(limit: u16, restored: Vec<InflightRecord>, stored: bool) -> Self {
+        let slot = |record: InflightRecord| {
+            Some(Slot {
+                packet_id: PacketId::new(record.packet_id)?,
+                qos: QoS::try_from(record.qos).ok()?,
+                source: record.source,
+                state: match record.released {
+                    true => State::Released,
+                    false => State::Owed,
+                },
+                returns: true,
+            })
+        };
+        Self {
+            slots: restored.into_iter().filter_map(slot).collect(),
+            limit,
+            stored,
+            freed: Vec::new(),
+            freed_by_write: 0,
+        }
+    }
+
+    /// Where each of them came from.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.slots.iter().map(|slot| &slot.source)
+    }
+
+    /// Whether one more may be sent, and nothing that is to be sent again waits.
+    pub(super) fn has_room(&self) -> bool {
+        self.slots.len() < usize::from(self.limit) && !self.resends()
+    }
+
+    /// Whether something is to be sent again.
+    pub(super) fn resends(&self) -> bool {
+        let mut slots = self.slots.iter();
+        slots.any(|slot| matches!(slot.state, State::Owed | State::Ready(_)))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Takes a downlink in: its packet identifier, and whether it is the derived one.
+    pub(super) fn send(&mut self, source: Source, qos: QoS) -> (PacketId, bool) {
+        let (source, derived) = match source {
+            Source::Stream(sequence) | Source::Backlog(sequence) => {
+                (Source::Stream(sequence), derive(sequence))
+            }
+            other => (other, None),
+        };
+        let derived = derived.filter(|packet_id| self.is_free(*packet_id));
+        let mut assigned = (DERIVED_MAX + 1..=u16::MAX).filter_map(PacketId::new);
+        let packet_id = derived
+            .or_else(|| assigned.find(|packet_id| self.is_free(*packet_id)))
+            .expect("there are more identifiers to assign than may be in use");
+        let is_shared = matches!(source, Source::Shared { .. });
+        self.slots.push_back(Slot {
+            packet_id,
+            qos,
+            source,
+            state: State::Sent,
+            returns: !(is_shared && qos == QoS::AtLeastOnce),
+        });
+        (packet_id, derived.is_some())
+    }
+
+    fn is_free(&self, packet_id: PacketId) -> bool {
+        self.slots.iter().all(|slot| slot.packet_id != packet_id)
+            && !self.freed.contains(&packet_id)
+    }
+
+    pub(super) fn get(&self, packet_id: PacketId) -> Option<Inflight> {
+        let mut slots = self.slots.iter();
+        let slot = slots.find(|slot| slot.packet_id == packet_id)?;
+        Some(Inflight {
+            qos: slot.qos,
+            released: matches!(slot.state, State::Released),
+        })
+    }
+
+    /// Where it came from.
+    pub(super) fn source(&self, packet_id: PacketId) -> Option<&Source> {
+        let mut slots = self.slots.iter();
+        let slot = slots.find(|slot| slot.packet_id == packet_id)?;
+        Some(&slot.source)
+    }
+
+    /// PUBREC came.
+    pub(super) fn release(&mut self, packet_id: PacketId) {
+        if let Some(slot) = self.slot(packet_id) {
+            slot.state = State::Released;
+        }
+    }
+
+    fn slot(&mut self, packet_id: PacketId) -> Option<&mut Slot> {
+        let mut slots = self.slots.iter_mut();
+        slots.find(|slot| slot.packet_id == packet_id)
+    }
+
+    /// The device is done with it, or it never comes: where it came from, if the identifier was in use.
+    pub(super) fn remove(&mut self, packet_id: PacketId) -> Option<Source> {
+        let place = self
+            .slots
+            .iter()
+            .position(|slot| slot.packet_id == packet_id)?;
+        let slot = self.slots.remove(place)?;
+        if self.stored && slot.returns {
+            self.freed.push(packet_id);
+        }
+        if self.slots.is_empty() {
+            self.slots = VecDeque::new(); // An idle device keeps no buffer.
+        }
+        Some(slot.source)
+    }
+
+    /// Those of an earlier connection that wait for their PUBCOMP, in order.
+    pub(super) fn released(&self) -> impl Iterator<Item = PacketId> {
+        let slots = self.slots.iter();
+        let released = slots.filter(|slot| matches!(slot.state, State::Released));
+        released.map(|slot| slot.packet_id)
+    }
+
+    /// What has to be read again, in order.
+    pub(super) fn owed(&self) -> impl Iterator<Item = (PacketId, &Source)> {
+        let slots = self.slots.iter();
+        let owed = slots.filter(|slot| matches!(slot.state, State::Owed));
+        owed.map(|slot| (slot.packet_id, &slot.source))
+    }
+
+    /// One was read again.
+    pub(super) fn ready(&mut self, packet_id: PacketId, publish: Publish) {
+        if let Some(slot) = self.slot(packet_id)
+            && matches!(slot.state, State::Owed)
+        {
+            slot.state = State::Ready(Box::new(publish));
+        }
+    }
+
+    /// The next that is sent again: in order, and no more than the device takes now.
+    pub(super) fn pop_resend(&mut self) -> Option<Publish> {
+        let underway = |slot: &&Slot| matches!(slot.state, State::Sent | State::Released);
+        if self.slots.iter().filter(underway).count() >= usize::from(self.limit) {
+            return None;
+        }
+        let mut slots = self.slots.iter_mut();
+        let next = slots.find(|slot| matches!(slot.state, State::Owed | State::Ready(_)))?;
+        if matches!(next.state, State::Owed) {
+            return None;
+        }
+        match std::mem::replace(&mut next.state, State::Sent) {
+            State::Ready(mut publish) => {
+                publish.dup = true; // [MQTT-3.3.1-1]
+                publish.qos = next.qos;
+                publish.packet_id = Some(next.packet_id); // [MQTT-4.4.0-1]
+                Some(*publish)
+            }
+            State::Owed | State::Sent | State::Released => None,
+        }
+    }
+
+    pub(super) fn records(&self) -> Vec<InflightRecord> {
+        let record = |slot: &Slot| InflightRecord {
+            packet_id: slot.packet_id.get(),
+            qos: slot.qos as u8,
+            released: matches!(slot.state, State::Released),
+            source: slot.source.clone(),
+        };
+        self.slots.iter().map(record).collect()
+    }
+
+    /// A write of [`Self::records`] begins.
+    pub(super) fn save(&mut self) {
+        self.freed_by_write = self.freed.len();
+        for slot in &mut self.slots {
+            slot.returns = true;
+        }
+    }
+
+    /// That write is done.
+    pub(super) fn saved(&mut self) {
+        self.freed.drain(..self.freed_by_write);
+        self.freed_by_write = 0;
+        if self.freed.is_empty() {
+            self.freed = Vec::new(); // An idle device keeps no buffer.
+        }
+    }
+}
+
+/// The packet identifier of a message of the delivery stream, the same each time.
+fn derive(sequence: u64) -> Option<PacketId> {
+    let place = u16::try_from(sequence % u64::from(DERIVED_MAX)).ok()?;
+    PacketId::new(place + 1)
+}
+
+#[cfg(test)]
+#[path = "downlink_window_tests.rs"]
+mod tests;

@@ -1,0 +1,233 @@
+//! What a new connection goes on with, whenever the last one ended: the same packet identifiers, DUP, in order.
+
+use super::*;
+
+const BOTH: [Version; 2] = [Version::V3_1_1, Version::V5];
+
+/// Steps of a stored session that is subscribed to `down` with QoS 2.
+fn down(version: Version, steps: &str, expected: &str) {
+    let steps = format!("sub down q2 rh2; saved; {steps}");
+    check_stored(version, &steps, &format!("save; SUBACK 0x02; {expected}"));
+}
+
+#[test]
+fn what_was_not_acknowledged_is_sent_again_first() {
+    // [MQTT-4.4.0-1], [MQTT-3.3.1-1], [MQTT-3.2.2-3], G07
+    for version in BOTH {
+        down(
+            version,
+            "live 1 q1; live 2 q2; reconnect; owed; room; resend 3; resend 2; room; puback 2; room; live 3 q1",
+            "PUBLISH down q1 #2; PUBLISH down q2 #3; CONNACK present; owed 2 3; full;
+             PUBLISH down q1 #2 dup; PUBLISH down q2 #3 dup; full; done 1; room; PUBLISH down q1 #4",
+        );
+        // What is gone frees its place; what the device answers before it is sent again is not sent again.
+        down(
+            version,
+            "live 1 q1; live 2 q2; reconnect; gone 2; pubrec 3; saved; resend 3; owed; room; pubcomp 3",
+            "PUBLISH down q1 #2; PUBLISH down q2 #3; CONNACK present; save; PUBREL 3 0x00; owed; room; done 2",
+        );
+        // A new session reports that there was none. [MQTT-3.2.2-2]
+        check_stored(version, "crash; owed", "CONNACK; owed");
+    }
+}
+
+#[test]
+fn what_is_sent_again_is_what_was_sent() {
+    for version in BOTH {
+        for (options, retain) in [("", ""), (" rap", " retain")] {
+            check_stored(
+                version,
+                &format!(
+                    "sub down q1 rh2{options}; saved; live 1 q1 retain; reconnect; resend 2 retain"
+                ),
+                &format!(
+                    "save; SUBACK 0x01; PUBLISH down q1 #2{retain}; CONNACK present;
+                     PUBLISH down q1 #2 dup{retain}"
+                ),
+            );
+        }
+        check_stored(
+            version,
+            "sub down q1; saved; retained down q1; saved; reconnect; resend 49153",
+            "save; SUBACK 0x01; fetch down; save; PUBLISH down q1 #49153 retain; CONNACK present;
+             PUBLISH down q1 #49153 dup retain",
+        );
+        // [MQTT-3.10.4-3]
+        check_stored(
+            version,
+            "sub down q1 rh2; saved; live 1 q1; unsub down; saved; crash; resend 2",
+            "save; SUBACK 0x01; PUBLISH down q1 #2; detach down; save; UNSUBACK 0x00; CONNACK present;
+             PUBLISH down q1 #2 dup",
+        );
+    }
+}
+
+#[test]
+fn what_is_sent_again_keeps_within_a_smaller_window() {
+    // [MQTT-3.3.4-9]
+    let now = Instant::now();
+    let inflight = |packet_id, released| InflightRecord {
+        packet_id,
+        qos: 2,
+        released,
+        source: Source::Stream(packet_id.into()),
+    };
+    let record = Record {
+        inflight: vec![inflight(1, true), inflight(2, false), inflight(3, false)],
+        ..Record::default()
+    };
+    let mut asking = connect(Version::V5);
+    asking.properties.receive_maximum = std::num::NonZeroU16::new(1);
+    let agreement = agree(&asking, &config()).unwrap();
+    let mut session = Session::new(agreement, &config(), start(Some(record), true), now);
+    assert_eq!(outputs(&mut session), ["CONNACK present", "PUBREL 1 0x00"]);
+    for (packet_id, _) in session.to_resend() {
+        let publish = downlink(QoS::AtMostOnce, 0).publish;
+        session.handle_resend(packet_id, Some(publish));
+    }
+    assert_eq!(outputs(&mut session), Vec::<String>::new());
+    let ack = |id| Ack::new(PacketId::new(id).unwrap(), ReasonCode::Success);
+    let completed = Packet::Pubcomp(ack(1));
+    session.handle_packet(now, completed).unwrap();
+    assert_eq!(outputs(&mut session), ["done 1", "PUBLISH down q2 #2 dup"]);
+    assert!(!session.has_room());
+}
+
+#[test]
+fn a_downlink_of_qos_2_is_delivered_once_whenever_the_gateway_crashes() {
+    // G-ONCE. [MQTT-4.3.3-4], [MQTT-4.4.0-1]
+    for version in BOTH {
+        // Sent, and nothing is known of it: the backlog has it, and it gets the same identifier, which the device knows.
+        down(
+            version,
+            "live 1 q2; crash; owed; room; backlog 1 q2",
+            "PUBLISH down q2 #2; CONNACK present; owed; room; PUBLISH down q2 #2",
+        );
+        // PUBREC came, and no PUBREL went out.
+        down(
+            version,
+            "live 1 q2; pubrec 2; crash; backlog 1 q2; pubrec 2; saved; pubcomp 2",
+            "PUBLISH down q2 #2; save; CONNACK present; PUBLISH down q2 #2; save; PUBREL 2 0x00; done 1",
+        );
+        // The write was done, and nobody knew yet; or PUBREL went out. The message is done either way.
+        for steps in [
+            "live 1 q2; pubrec 2; crash late; owed; pubcomp 2; backlog 1 q2",
+            "live 1 q2; pubrec 2; crash late; owed; pubcomp 2 0x92; backlog 1 q2",
+        ] {
+            down(
+                version,
+                steps,
+                "PUBLISH down q2 #2; save; CONNACK present; PUBREL 2 0x00; owed; done 1; Skipped",
+            );
+        }
+        let released = "PUBLISH down q2 #2; save; PUBREL 2 0x00";
+        down(
+            version,
+            "live 1 q2; pubrec 2; saved; crash; pubcomp 2",
+            &format!("{released}; CONNACK present; PUBREL 2 0x00; done 1"),
+        );
+        // PUBCOMP came: PUBREL again until that is written too.
+        down(
+            version,
+            "live 1 q2; pubrec 2; saved; pubcomp 2; crash; pubcomp 2; save; saved; crash; owed",
+            &format!(
+                "{released}; done 1; CONNACK present; PUBREL 2 0x00; done 1; save; CONNACK present; owed"
+            ),
+        );
+    }
+}
+
+#[test]
+fn an_identifier_that_the_stored_record_still_uses_is_not_used_anew() {
+    // Else PUBREL after a crash would release a message that is not done.
+    let again = 1 + 49_152;
+    for version in BOTH {
+        down(
+            version,
+            &format!(
+                "live 1 q2; pubrec 2; saved; pubcomp 2; live {again} q2; crash; backlog {again} q2"
+            ),
+            "PUBLISH down q2 #2; save; PUBREL 2 0x00; done 1; save; CONNACK present; PUBREL 2 0x00; save",
+        );
+        down(
+            version,
+            &format!("live 1 q2; pubrec 2; saved; pubcomp 2; save; saved; live {again} q2"),
+            "PUBLISH down q2 #2; save; PUBREL 2 0x00; done 1; save; PUBLISH down q2 #2",
+        );
+    }
+}
+
+#[test]
+fn subscriptions_are_saved_before_they_are_granted_and_restored() {
+    for version in BOTH {
+        check_stored(
+            version,
+            "sub down q1 rh2 no-local rap @4; room; saved; room; crash; live 5 q1 retain; live 6 q1 own",
+            "save; full; SUBACK 0x01; room; CONNACK present; PUBLISH down q1 #6 retain; Skipped",
+        );
+        check_stored(
+            version,
+            "sub down q1 rh2; crash; live 1 q1",
+            "save; CONNACK; NotSubscribed",
+        );
+        // Nothing changes, nothing is written.
+        check_stored(
+            version,
+            "sub down q1 rh2; sub down q1 rh2; saved; sub down q1 rh2; unsub up",
+            "save; detach down; SUBACK 0x01; SUBACK 0x01; detach down; SUBACK 0x01; UNSUBACK 0x11",
+        );
+        // [MQTT-3.10.4-4], [MQTT-3.10.4-5]
+        check_stored(
+            version,
+            "sub down q1 rh2; saved; unsub down; live 1 q1; crash late; live 1 q1",
+            "save; SUBACK 0x01; detach down; save; NotSubscribed; CONNACK present; NotSubscribed",
+        );
+    }
+}
+
+#[test]
+fn a_record_is_readable_and_may_have_more_or_less() {
+    let full = r#"{"id":"s","taken":9,"received":3,
+        "subscriptions":[{"filter":"a/+","qos":2,"no_local":true,"retain_as_published":true,"identifier":5,"since":4}],
+        "inflight":[{"packet_id":2,"qos":2,"released":true,"source":{"stream":1}},
+            {"packet_id":49153,"qos":1,"source":{"retained":"a/b"}},
+            {"packet_id":49154,"qos":1,"source":{"shared":{"sequence":7,"filter":"$share/g/a"}}}],
+        "unreleased":[{"packet_id":1,"message_id":"s.1.3","stored":true}]}"#;
+    let record: Record = serde_json::from_str(full).unwrap();
+    let json = serde_json::to_string(&record).unwrap();
+    let without_spaces: String = full.split_whitespace().collect();
+    assert_eq!(json, without_spaces);
+    let agreement = agree(&connect(Version::V5), &config()).unwrap();
+    let start = start(Some(record.clone()), true);
+    let session = Session::new(agreement, &config(), start, Instant::now());
+    assert_eq!(session.record(), record, "restored it is the same");
+    assert!(!session.is_dirty());
+    let filters: Vec<_> = session.subscriptions().map(TopicFilter::as_str).collect();
+    assert_eq!(filters, ["a/+"]);
+
+    let other: Record = serde_json::from_str(r#"{"id":"s","later":[1]}"#).unwrap();
+    let least = Record {
+        id: "s".into(),
+        ..Record::default()
+    };
+    assert_eq!(other, least);
+}
+
+#[test]
+fn what_is_sent_again_has_its_subscription_identifiers() {
+    // [MQTT-3.3.4-3]
+    let record = r#"{"id":"s","taken":1,"subscriptions":[{"filter":"down","qos":1,"identifier":5}],
+        "inflight":[{"packet_id":2,"qos":1,"source":{"stream":1}}]}"#;
+    let record: Record = serde_json::from_str(record).unwrap();
+    let agreement = agree(&connect(Version::V5), &config()).unwrap();
+    let start = start(Some(record), true);
+    let mut session = Session::new(agreement, &config(), start, Instant::now());
+    outputs(&mut session);
+    let again = downlink(QoS::AtLeastOnce, 1).publish;
+    session.handle_resend(PacketId::new(2).unwrap(), Some(again));
+    let Some(Output::Send(Packet::Publish(publish))) = session.poll_output() else {
+        panic!("nothing is sent again");
+    };
+    let identifiers = publish.properties.subscription_identifiers;
+    assert_eq!(identifiers, [std::num::NonZeroU32::new(5).unwrap()]);
+}
