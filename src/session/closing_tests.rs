@@ -60,18 +60,30 @@ fn disconnect_may_ask_for_an_expiry_only_if_connect_did() {
     let mut expiring = Disconnect::new(ReasonCode::Success);
     expiring.session_expiry_interval = Some(5);
     let expiring = Packet::Disconnect(expiring);
-    let refused = session(Version::V5, now).handle_packet(now, expiring.clone());
+    let refused = session(Version::V5, now).handle_packet(now, expiring);
     assert_eq!(refused, Err(ReasonCode::ProtocolError));
 
-    let mut asking = connect(Version::V5);
-    asking.properties.session_expiry_interval = Some(60);
-    let agreement = agree(&asking, &config()).unwrap();
-    let mut session = Session::new(agreement, &config(), start(None, true), now);
-    session.poll_output();
-    assert_eq!(session.session_expiry_s(), 60);
-    session.handle_packet(now, expiring).unwrap();
-    assert_eq!(outputs(&mut session), ["close normal"]);
-    assert_eq!(session.session_expiry_s(), 5);
+    let limit = config().session_expiry_max_s;
+    for (asked, granted) in [
+        (None, 60),
+        (Some(0), 0),
+        (Some(5), 5),
+        (Some(u32::MAX), limit),
+    ] {
+        let mut asking = connect(Version::V5);
+        asking.properties.session_expiry_interval = Some(60);
+        let agreement = agree(&asking, &config()).unwrap();
+        let mut session = Session::new(agreement, &config(), start(None, true), now);
+        session.poll_output();
+        assert_eq!(session.session_expiry_s(), 60);
+        let mut leaving = Disconnect::new(ReasonCode::Success);
+        leaving.session_expiry_interval = asked;
+        session
+            .handle_packet(now, Packet::Disconnect(leaving))
+            .unwrap();
+        assert_eq!(outputs(&mut session), ["close normal"]);
+        assert_eq!(session.session_expiry_s(), granted);
+    }
 }
 
 #[test]

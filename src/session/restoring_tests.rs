@@ -20,6 +20,12 @@ fn what_was_not_acknowledged_is_sent_again_first() {
             "PUBLISH down q1 #2; PUBLISH down q2 #3; CONNACK present; owed 2 3; full;
              PUBLISH down q1 #2 dup; PUBLISH down q2 #3 dup; full; done 1; room; PUBLISH down q1 #4",
         );
+        // Nothing overtakes it, even where there is room.
+        down(
+            version,
+            "live 1 q1; reconnect; room; resend 2; room",
+            "PUBLISH down q1 #2; CONNACK present; full; PUBLISH down q1 #2 dup; room",
+        );
         // What is gone frees its place; what the device answers before it is sent again is not sent again.
         down(
             version,
