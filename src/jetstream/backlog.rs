@@ -17,8 +17,9 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use super::Stored;
-use super::direct::{End, Error, Query};
+use super::direct::{End, Query};
 use super::reader::{Lasts, Reader};
+use super::tries::Error;
 use crate::message::Subject;
 
 /// Most messages of a page.

@@ -12,9 +12,10 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::backlog::Backlog;
-use super::direct::{ApiError, Direct, Failure, Tries};
+use super::direct::Direct;
 use super::feed::{Fed, Feed};
 use super::shard::wire_headers;
+use super::tries::{ApiError, Failure, Tries};
 use super::{Link, ReadError, Reader, Stored};
 use crate::message::{Message, Subject};
 use crate::telemetry;
@@ -161,7 +162,8 @@ impl Bucket {
         marker_ttl: Duration,
     ) -> Result<u64, Error> {
         let mut headers = HeaderMap::new();
-        headers.insert(OPERATION, "DEL");
+        // Behind a marker of this kind the server writes no second one when its time is over, as it does behind `DEL`.
+        headers.insert(OPERATION, "PURGE");
         self.write(key, headers, Bytes::new(), expected, Some(marker_ttl))
             .await
     }
@@ -226,6 +228,8 @@ impl Bucket {
             error: Option<ApiError>,
         }
         const WRONG_LAST_SEQUENCE: [u64; 2] = [10_071, 10_164];
+        // Full, which has the code of a passing failure too.
+        const FULL: [u64; 4] = [10_077, 10_047, 10_028, 10_002];
         let answer = self.direct().try_request(subject, headers, value).await?;
         let ack: PublishAck = serde_json::from_slice(&answer.payload).map_err(Failure::passing)?;
         match ack {
@@ -233,7 +237,7 @@ impl Bucket {
                 error: Some(error), ..
             } => match error.code {
                 _ if WRONG_LAST_SEQUENCE.contains(&error.err_code) => Ok(None),
-                503 => Err(Failure::passing(error)),
+                503 if !FULL.contains(&error.err_code) => Err(Failure::passing(error)),
                 _ => Err(Failure::Final(error.to_string())),
             },
             PublishAck { seq, .. } => match seq {

@@ -18,7 +18,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::client::State;
-use super::direct::{Direct, Error, Info};
+use super::direct::{Direct, Info};
+use super::tries::Error;
 use super::{Link, Stored};
 use crate::message::Subject;
 use crate::telemetry;
@@ -178,39 +179,32 @@ impl Feed {
         // Asked afterwards: if the stream is replaced from now on, the consumer goes with it, and that will be noticed.
         let info = self.direct.info(None).await;
         let info = info.map_err(|error| error.to_string())?;
-        if let Some(position) = self.reset(&info)? {
-            let stream = self.direct.stream();
-            let before = self.position;
-            tracing::error!(
-                stream,
-                before,
-                position,
-                "the stream's sequences begin again"
-            );
-            (self.created, self.position) = (info.created, position);
-            return Ok(Some(Fed::Reset(position)));
-        }
-        self.consumer = Some(consumer);
-        Ok(None)
-    }
-
-    /// Where the stream's sequences go on, if not behind the position.
-    fn reset(&mut self, info: &Info) -> Result<Option<u64>, String> {
-        if info.created != self.created {
+        let short_since = *self.short_since.get_or_insert_with(Instant::now);
+        let place = place(&info, &self.created, self.position, short_since.elapsed());
+        if place != Place::Unclear {
             self.short_since = None;
-            return Ok(Some(0));
         }
-        if info.last_sequence >= self.position {
-            self.short_since = None;
-            return Ok(None);
+        let (stream, before) = (self.direct.stream(), self.position);
+        match place {
+            Place::Here => {
+                self.consumer = Some(consumer);
+                Ok(None)
+            }
+            Place::Unclear => {
+                let last = info.last_sequence;
+                Err(format!("it ends at {last}, expected {before} or later"))
+            }
+            Place::Reset(position) => {
+                tracing::error!(
+                    stream,
+                    before,
+                    position,
+                    "the stream's sequences begin again"
+                );
+                (self.created, self.position) = (info.created, position);
+                Ok(Some(Fed::Reset(position)))
+            }
         }
-        let since = *self.short_since.get_or_insert_with(Instant::now);
-        if info.replicas > 1 && since.elapsed() < SETTLE {
-            let (last, position) = (info.last_sequence, self.position);
-            return Err(format!("it ends at {last}, expected {position} or later"));
-        }
-        self.short_since = None;
-        Ok(Some(info.last_sequence))
     }
 
     async fn create(&self) -> Result<Consumer, String> {
@@ -250,6 +244,30 @@ impl Feed {
     }
 }
 
+/// How a stream goes on from a position in it.
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    /// Behind the position.
+    Here,
+    /// It ends before the position, which may be for a moment only.
+    Unclear,
+    /// Behind this sequence.
+    Reset(u64),
+}
+
+/// `short_for`: for how long the stream has been seen to end before the position.
+fn place(info: &Info, created: &str, position: u64, short_for: Duration) -> Place {
+    if info.created != created {
+        Place::Reset(0)
+    } else if info.last_sequence >= position {
+        Place::Here
+    } else if info.replicas > 1 && short_for < SETTLE {
+        Place::Unclear
+    } else {
+        Place::Reset(info.last_sequence)
+    }
+}
+
 impl Consumer {
     fn read(&mut self, message: async_nats::Message) -> Delivery {
         match message.status {
@@ -278,5 +296,27 @@ impl Consumer {
         }
         let stalled = header("Nats-Consumer-Stalled").map(str::to_owned);
         Delivery::Alive(message.reply.as_ref().map(ToString::to_string).or(stalled))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_that_ends_before_the_position_is_believed_at_once_only_without_replicas() {
+        let info = |created: &str, last_sequence, replicas| Info {
+            created: created.to_owned(),
+            last_sequence,
+            replicas,
+            has_subjects: false,
+        };
+        let place = |info, short_for| place(&info, "a", 10, Duration::from_secs(short_for));
+        assert_eq!(place(info("a", 10, 3), 9), Place::Here);
+        assert_eq!(place(info("a", 11, 1), 0), Place::Here);
+        assert_eq!(place(info("a", 9, 1), 0), Place::Reset(9));
+        assert_eq!(place(info("a", 9, 3), 0), Place::Unclear);
+        assert_eq!(place(info("a", 9, 3), 9), Place::Reset(9));
+        assert_eq!(place(info("b", 99, 3), 0), Place::Reset(0));
     }
 }

@@ -17,16 +17,17 @@ mod reader;
 pub mod receipts;
 mod shard;
 mod stored;
+mod tries;
 mod version;
 
 pub use backlog::Backlog;
 pub use bucket::Bucket;
 pub use client::Link;
-pub use direct::Error as ReadError;
 pub use error::Error;
 pub use feed::{Fed, Feed};
 pub use publisher::{Permit, Publisher};
 pub use reader::Reader;
 pub use receipts::{Receipts, Refusal};
 pub use stored::Stored;
+pub use tries::Error as ReadError;
 pub use version::{VERSION_MIN, Version};

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::backlog::Backlog;
-use super::direct::{Direct, End, Error, Query};
+use super::direct::{Direct, End, Query};
+use super::tries::Error;
 use super::{Link, Stored};
 use crate::message::Subject;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use jetway::jetstream::Bucket;
-use jetway::jetstream::bucket::{Change, Entry, Error, Expect};
+use jetway::jetstream::bucket::{Change, Entry, Error, Expect, Watch};
 use serde_json::json;
 
 use crate::rig::{Rig, link};
@@ -142,52 +142,53 @@ async fn of_a_deleted_key_nothing_is_left() {
     );
 }
 
+async fn change(watch: &mut Watch) -> (String, u64, Option<Bytes>) {
+    match within("a change", watch.next()).await {
+        Change::Entry(key, entry) => (key, entry.revision, entry.value),
+        Change::Reset => panic!("the bucket is the same"),
+    }
+}
+
 #[tokio::test]
 async fn a_watcher_sees_what_is_there_and_then_changes_and_the_end_of_a_lifetime() {
     let rig = Rig::start().await;
-    rig.bucket("nodes", json!({ "storage": "memory" })).await;
+    rig.bucket("nodes", json!({})).await;
     let bucket = Bucket::new(&rig.link, "nodes");
     let put = async |key: &str, text: &'static str, ttl| {
-        bucket
-            .put(key, text.into(), Expect::Any, ttl)
-            .await
-            .unwrap()
+        let written = bucket.put(key, text.into(), Expect::Any, ttl).await;
+        written.unwrap()
     };
-    put("a", "1", None).await;
-    put("b", "1", Some(Duration::from_millis(1_500))).await;
-    let mut watch = bucket.watch(">").await.unwrap();
-    put("a", "2", None).await;
-    bucket
-        .delete("a", Expect::Revision(3), Duration::from_secs(60))
-        .await
-        .unwrap();
-    let mut seen = Vec::new();
-    for _ in 0..4 {
-        match within("a change", watch.next()).await {
-            Change::Entry(key, entry) => seen.push((key, entry.revision, entry.value)),
-            Change::Reset => panic!("the bucket is the same"),
-        }
-    }
     let one = |key: &str, revision, text: Option<&'static str>| {
         (key.to_owned(), revision, text.map(Bytes::from))
     };
-    // The first write of `a` is gone or not, whether the watch was quicker.
-    if seen[0].0 == "a" {
-        assert_eq!(seen.remove(0), one("a", 1, Some("1")));
-    }
-    if seen.len() == 3 {
-        let Change::Entry(key, entry) = within("a change", watch.next()).await else {
-            panic!("the bucket is the same");
-        };
-        seen.push((key, entry.revision, entry.value));
-    }
-    let expected = [
-        one("b", 2, Some("1")),
-        one("a", 3, Some("2")),
-        one("a", 4, None),
-        one("b", 5, None),
-    ];
-    assert_eq!(seen, expected);
+    put("a", "1", None).await;
+    put("x.other", "1", None).await;
+    put("b", "1", Some(Duration::from_millis(1_500))).await;
+    let mut watch = bucket.watch("*").await.unwrap();
+    assert_eq!(change(&mut watch).await, one("a", 1, Some("1")));
+    assert_eq!(change(&mut watch).await, one("b", 3, Some("1")));
+    put("a", "2", None).await;
+    assert_eq!(change(&mut watch).await, one("a", 4, Some("2")));
+    let minute = Duration::from_secs(60);
+    let deleted = bucket.delete("a", Expect::Revision(4), minute).await;
+    assert_eq!(deleted, Ok(5));
+    assert_eq!(change(&mut watch).await, one("a", 5, None));
+    assert_eq!(change(&mut watch).await, one("b", 6, None));
+}
+
+#[tokio::test]
+async fn a_watcher_is_told_when_its_bucket_is_another_one() {
+    let rig = Rig::start().await;
+    rig.bucket("b", json!({})).await;
+    let bucket = Bucket::new(&rig.link, "b");
+    let put = bucket.put("k", "1".into(), Expect::Absent, None).await;
+    assert_eq!(put, Ok(1));
+    let mut watch = bucket.watch(">").await.unwrap();
+    assert_eq!(change(&mut watch).await.0, "k");
+    rig.delete_stream("KV_b").await;
+    rig.bucket("b", json!({})).await;
+    let reset = within("the reset", watch.next()).await;
+    assert_eq!(reset, Change::Reset);
 }
 
 #[tokio::test]

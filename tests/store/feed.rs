@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use futures_util::TryStreamExt as _;
 use jetway::jetstream::{Fed, Feed};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::rig::{Rig, create, subjects};
-use crate::support::{DEADLINE, FaultProxy, NatsCluster, eventually, within};
+use crate::support::{DEADLINE, FaultProxy, NatsCluster, eventually, lasting, within};
 
 async fn message(feed: &mut Feed) -> (u64, String) {
     match within("a message of the feed", feed.next()).await {
@@ -61,7 +62,8 @@ async fn a_missing_stream_is_an_error_at_the_start() {
 async fn publish_all(url: String, subject: &'static str, count: usize) {
     let options = async_nats::ConnectOptions::new();
     let options = options.request_timeout(Some(Duration::from_millis(300)));
-    let client = options.connect(url).await.unwrap();
+    let servers: Vec<&str> = url.split(',').collect();
+    let client = options.connect(servers).await.unwrap();
     let deadline = Instant::now() + DEADLINE;
     for number in 0..count {
         loop {
@@ -86,7 +88,8 @@ async fn a_killed_server_costs_no_message_and_gives_none_twice() {
         .await
         .unwrap();
     const COUNT: usize = 3_000;
-    let publishing = tokio::spawn(publish_all(rig.server.url(), "s", COUNT));
+    let mut publishing = JoinSet::new();
+    publishing.spawn(publish_all(rig.server.url(), "s", COUNT));
     let mut next = 1;
     for kill_at in [300, 900, 1_500] {
         assert_follows(&mut feed, next..=kill_at).await;
@@ -100,7 +103,7 @@ async fn a_killed_server_costs_no_message_and_gives_none_twice() {
         assert_eq!(sequence, next);
         (next, last) = (next + 1, text);
     }
-    publishing.await.unwrap();
+    publishing.join_next().await.unwrap().unwrap();
     assert!(next > COUNT as u64);
 }
 
@@ -111,7 +114,8 @@ async fn a_connection_that_is_cut_costs_no_message() {
     let proxy = FaultProxy::start(rig.server_address()).await;
     let link = crate::rig::link(&proxy.url()).await;
     let (mut feed, _) = Feed::start(&link, "S", &subjects(&["s"])).await.unwrap();
-    let publishing = tokio::spawn(publish_all(rig.server.url(), "s", 2_000));
+    let mut publishing = JoinSet::new();
+    publishing.spawn(publish_all(rig.server.url(), "s", 2_000));
     for cut_at in 1..=19 {
         assert_follows(&mut feed, (cut_at - 1) * 100 + 1..=cut_at * 100).await;
         match cut_at % 2 {
@@ -120,7 +124,7 @@ async fn a_connection_that_is_cut_costs_no_message() {
         }
     }
     assert_follows(&mut feed, 1_901..=2_000).await;
-    publishing.await.unwrap();
+    publishing.join_next().await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -183,10 +187,10 @@ async fn a_replaced_stream_is_told_and_followed_from_its_first_message() {
 }
 
 #[tokio::test]
-async fn a_stream_in_memory_begins_again_with_its_server() {
+async fn a_stream_that_vanishes_with_its_server_is_waited_for() {
     let mut rig = Rig::start().await;
-    rig.stream("S", &["s"], json!({ "storage": "memory" }))
-        .await;
+    let memory = json!({ "storage": "memory" });
+    rig.stream("S", &["s"], memory.clone()).await;
     let (mut feed, _) = Feed::start(&rig.link, "S", &subjects(&["s"]))
         .await
         .unwrap();
@@ -194,7 +198,15 @@ async fn a_stream_in_memory_begins_again_with_its_server() {
     assert_follows(&mut feed, 1..=1).await;
     rig.server.kill9().await;
     rig.server.restart().await;
-    assert_eq!(within("the reset", feed.next()).await, Fed::Reset(0));
+    let create = async {
+        // A server alone forgets what it held in memory, the stream itself too.
+        lasting(Duration::from_millis(300)).await;
+        rig.stream("S", &["s"], memory).await;
+        rig.backend.publish("s", &[], "again").await;
+    };
+    let (reset, ()) = tokio::join!(within("the reset", feed.next()), create);
+    assert_eq!(reset, Fed::Reset(0));
+    assert_eq!(message(&mut feed).await, (1, "again".to_owned()));
 }
 
 #[tokio::test]
@@ -228,7 +240,8 @@ async fn a_cluster_that_loses_the_leader_costs_no_message() {
     let link = crate::rig::link(&cluster.url()).await;
     let (mut feed, _) = Feed::start(&link, "S", &subjects(&["s"])).await.unwrap();
     const COUNT: usize = 600;
-    let publishing = tokio::spawn(publish_all(cluster.url(), "s", COUNT));
+    let mut publishing = JoinSet::new();
+    publishing.spawn(publish_all(cluster.url(), "s", COUNT));
     assert_follows(&mut feed, 1..=200).await;
     let leader = cluster.leader("S", 0).await;
     cluster.kill9(leader).await;
@@ -238,5 +251,5 @@ async fn a_cluster_that_loses_the_leader_costs_no_message() {
         assert_eq!(sequence, next);
         (next, last) = (next + 1, text);
     }
-    publishing.await.unwrap();
+    publishing.join_next().await.unwrap().unwrap();
 }

@@ -3,7 +3,11 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[cfg(test)]
 mod backlog;
+#[cfg(test)]
 mod bucket;
+#[cfg(test)]
 mod feed;
+#[cfg(test)]
 mod rig;

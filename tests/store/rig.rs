@@ -8,6 +8,7 @@ use jetway::jetstream::bucket::Expect;
 use jetway::jetstream::{Bucket, Feed, Link, Reader, client};
 use jetway::message::Subject;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::support::{Backend, NatsServer};
 
@@ -96,7 +97,7 @@ pub(crate) fn subjects(filters: &[&str]) -> Vec<Subject> {
 /// Compiles only if all of this may be awaited by a task that moves between threads.
 #[expect(dead_code, reason = "it is there to be compiled")]
 fn may_be_spawned(bucket: Bucket, reader: Reader, link: Link) {
-    tokio::spawn(async move {
+    JoinSet::new().spawn(async move {
         drop(bucket.get("").await);
         drop(bucket.put("", "".into(), Expect::Any, None).await);
         drop(bucket.delete("", Expect::Any, Duration::ZERO).await);
