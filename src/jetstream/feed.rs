@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use async_nats::{StatusCode, Subscriber};
+use async_nats::Subscriber;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use serde_json::json;
@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::client::State;
+use super::delivery::Delivery;
 use super::direct::{Direct, Info};
 use super::tries::Error;
 use super::{Link, Stored};
@@ -65,15 +66,6 @@ struct Consumer {
     messages: Subscriber,
     /// How many it has delivered.
     delivered: u64,
-}
-
-/// What a delivery says.
-enum Delivery {
-    Message(Stored),
-    /// Heartbeat or flow control, with the subject on which to answer.
-    Alive(Option<String>),
-    /// Something is missing, or the consumer is gone.
-    Broken,
 }
 
 impl Feed {
@@ -135,7 +127,7 @@ impl Feed {
             let delivery = tokio::select! {
                 biased;
                 message = timeout(SILENCE_MAX, consumer.messages.next()) => match message {
-                    Ok(Some(message)) => consumer.read(message),
+                    Ok(Some(message)) => Delivery::read(message, &mut consumer.delivered),
                     Ok(None) | Err(_) => Delivery::Broken,
                 },
                 // A consumer in memory does not survive its server; there is no need to wait until its silence is noticed.
@@ -265,37 +257,6 @@ fn place(info: &Info, created: &str, position: u64, short_for: Duration) -> Plac
         Place::Unclear
     } else {
         Place::Reset(info.last_sequence)
-    }
-}
-
-impl Consumer {
-    fn read(&mut self, message: async_nats::Message) -> Delivery {
-        match message.status {
-            None => {}
-            Some(StatusCode::IDLE_HEARTBEAT) => return self.read_heartbeat(&message),
-            // The consumer was deleted, or what delivers it is shut down.
-            Some(_) => return Delivery::Broken,
-        }
-        match Stored::delivered(message) {
-            Some((number, stored)) if number == self.delivered + 1 => {
-                self.delivered = number;
-                Delivery::Message(stored)
-            }
-            _ => Delivery::Broken,
-        }
-    }
-
-    /// A heartbeat says what was delivered last; both it and flow control may want an answer.
-    fn read_heartbeat(&self, message: &async_nats::Message) -> Delivery {
-        let headers = message.headers.as_ref();
-        let header = |name: &str| Some(headers?.get_last(name)?.as_str());
-        if let Some(last) = header("Nats-Last-Consumer")
-            && last.parse() != Ok(self.delivered)
-        {
-            return Delivery::Broken;
-        }
-        let stalled = header("Nats-Consumer-Stalled").map(str::to_owned);
-        Delivery::Alive(message.reply.as_ref().map(ToString::to_string).or(stalled))
     }
 }
 

@@ -7,6 +7,7 @@ mod batch;
 pub mod bucket;
 pub mod client;
 pub mod consumer;
+mod delivery;
 mod direct;
 mod error;
 pub mod feed;

@@ -87,7 +87,8 @@ impl NatsCluster {
         urls.join(",")
     }
 
-    fn url_of(&self, index: usize) -> String {
+    /// The URL of one of them.
+    pub fn url_of(&self, index: usize) -> String {
         format!("nats://{}", self.servers[index].client)
     }
 
