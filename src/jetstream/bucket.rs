@@ -247,7 +247,8 @@ impl Bucket {
         }
     }
 
-    /// All keys that match (`>` for all), in the order in which they were written, page by page.
+    /// All keys that match (`>` for all), in the order in which they were written, page by page. The whole bucket is
+    /// walked. A key that is written meanwhile may come again, with its newer revision.
     #[must_use]
     pub fn scan(&self, filter: &str) -> Scan {
         let backlog = Backlog::all(self.reader.clone(), vec![self.subject(filter)]);
