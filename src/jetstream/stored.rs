@@ -29,8 +29,8 @@ const OWN: [&str; 7] = [
 pub struct Stored {
     /// Its number in the stream, from 1.
     pub sequence: u64,
-    /// Under the subject that it is stored under; its headers name subject, sequence and time too, as a republished
-    /// message's would: `Nats-Subject`, `Nats-Sequence`, `Nats-Time-Stamp`.
+    /// Under the subject that it is stored under; its headers name subject, sequence and time too:
+    /// `Nats-Subject`, `Nats-Sequence`, `Nats-Time-Stamp`.
     pub message: Message,
     /// When it was stored, in Unix milliseconds.
     pub time_ms: u64,

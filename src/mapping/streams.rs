@@ -32,12 +32,11 @@ enum Kind {
     Duration,
     Switch,
     Filters,
-    Republish,
-    Sources,
+    Transform,
 }
 
 /// Key, whether each stream must say it (SUBJECTS §5), and what it must be.
-const KEYS: [(&str, bool, Kind); 21] = [
+const KEYS: [(&str, bool, Kind); 20] = [
     ("description", false, Kind::Text),
     ("subjects", true, Kind::Filters),
     ("subjects_handle_tree", false, Kind::Filters),
@@ -61,8 +60,7 @@ const KEYS: [(&str, bool, Kind); 21] = [
     ("allow_rollup_hdrs", false, Kind::Switch),
     ("deny_delete", false, Kind::Switch),
     ("subject_delete_marker_ttl", false, Kind::Duration),
-    ("republish", false, Kind::Republish),
-    ("sources", false, Kind::Sources),
+    ("subject_transform", false, Kind::Transform),
 ];
 
 #[derive(Deserialize)]
@@ -70,14 +68,6 @@ const KEYS: [(&str, bool, Kind); 21] = [
 struct Transform {
     src: String,
     dest: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "read only to check the shape")]
-struct Origin {
-    name: String,
-    subject_transforms: Vec<Transform>,
 }
 
 /// The streams of all files while they are read: a later file's stream of the same name changes the keys that it has.
@@ -277,12 +267,7 @@ impl Kind {
             Self::Duration => "a duration such as \"90s\", \"2m\", \"1h\" or \"7d\"".to_owned(),
             Self::Switch => "true or false".to_owned(),
             Self::Filters => "a list of subject filters".to_owned(),
-            Self::Republish => {
-                "{ src = a subject filter, dest = a subject that starts with _jw. }".to_owned()
-            }
-            Self::Sources => {
-                "[[stream.sources]] with name and subject_transforms = [{ src, dest }]".to_owned()
-            }
+            Self::Transform => "{ src = a subject filter, dest = a subject }".to_owned(),
         }
     }
 
@@ -302,12 +287,10 @@ impl Kind {
                 let good = |filter: &Value| filter.as_str().is_some_and(is_filter);
                 !filters.is_empty() && filters.iter().all(good)
             }
-            // What is republished into a stream is stored again; _jw.> is kept outside all of them.
-            Self::Republish => {
+            Self::Transform => {
                 let read = Transform::deserialize(value).ok()?;
-                is_filter(&read.src) && read.dest.starts_with("_jw.")
+                is_filter(&read.src) && !read.dest.is_empty()
             }
-            Self::Sources => Vec::<Origin>::deserialize(value).is_ok(),
         };
         good.then(|| value.clone())
     }

@@ -24,14 +24,6 @@ fn an_operator_changes_keys_of_a_stream() {
 }
 
 #[test]
-fn a_sourced_stream_stands_first() {
-    let streams = load("").unwrap();
-    let names: Vec<_> = streams.iter().map(|stream| stream.name.as_str()).collect();
-    let place = |name| names.iter().position(|other| *other == name);
-    assert!(place("DEVICE_DOWN_ANY") < place("DEVICE_DOWN"));
-}
-
-#[test]
 fn the_protocol_is_filled_in() {
     let settings = Settings {
         protocol: "urMqtt".to_owned(),
@@ -50,7 +42,7 @@ fn the_protocol_is_filled_in() {
         config("DEVICE_UP")["subjects"],
         json!(["device.up.urMqtt.*.*.*"])
     );
-    let transform = &config("DEVICE_DOWN")["sources"][0]["subject_transforms"][0];
+    let transform = &config("DEVICE_DOWN")["subject_transform"];
     assert_eq!(
         transform["dest"],
         "device.down.urMqtt.{{wildcard(1)}}.{{wildcard(2)}}.{{wildcard(3)}}"
@@ -104,12 +96,8 @@ const WRONG_STREAMS: &[(&str, &str)] = &[
         "stream 1: key `description`: found 1, expected text",
     ),
     (
-        "republish = { src = \"a\", dest = \"b\" }",
-        "stream 1: key `republish`: found {\"dest\":\"b\",\"src\":\"a\"}, expected { src",
-    ),
-    (
-        "sources = [{ name = \"A\" }]",
-        "stream 1: key `sources`: found [{\"name\":\"A\"}], expected [[stream.sources]]",
+        "subject_transform = { src = \"a..b\", dest = \"b\" }",
+        "stream 1: key `subject_transform`: found {\"dest\":\"b\",\"src\":\"a..b\"}, expected { src",
     ),
     (
         "subjects = [\"application.x\"]",

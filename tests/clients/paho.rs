@@ -102,7 +102,7 @@ async fn a_device_and_a_service_talk() {
         }
         assert_eq!(seen["unread"], 0, "{version}: all that was stored");
 
-        assert_eq!(seen["puback_down"], json!(["DEVICE_DOWN_ANY", true]));
+        assert_eq!(seen["puback_down"], json!(["DEVICE_DOWN", true]));
         let topic = format!("$thing/down/action/{product}/{name}");
         assert_eq!(seen["down"], json!([topic, "down", 1, false]));
         let properties = match is_v5 {

@@ -34,7 +34,6 @@ impl Rig {
         let rules = state.path().join("rules.toml");
         let replicas = [
             STREAM,
-            "DEVICE_DOWN_ANY",
             "DEVICE_DOWN",
             "DEVICE_STATUS",
             "APPLICATION",

@@ -8,6 +8,8 @@ mod backlog;
 #[cfg(test)]
 mod bucket;
 #[cfg(test)]
+mod down;
+#[cfg(test)]
 mod feed;
 #[cfg(test)]
 mod rig;
