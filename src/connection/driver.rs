@@ -170,7 +170,7 @@ impl Driver {
     fn may_read(&self) -> bool {
         let room = !self.inbound.is_blocked()
             || self.wire.inbound_bytes() < self.shared.config.read_ahead_bytes_max;
-        room && self.may_send() && !self.draining
+        room && self.may_send() && self.session.may_read() && !self.draining
     }
 
     /// Moves the timer forward when it is due; earlier deadlines than the one it has are rare and short-lived.
@@ -242,6 +242,7 @@ impl Driver {
     /// Does what the session says; `permit` is for the first message that it wants to be stored.
     pub(super) fn drain_outputs(&mut self, mut permit: Option<Permit>) {
         while self.closing.is_none()
+            && self.may_send()
             && let Some(output) = self.session.poll_output()
         {
             match output {
@@ -307,7 +308,7 @@ impl Driver {
             self.session.close(CloseReason::WriteTimeout);
         }
         if self.keeper.is_due(now) {
-            self.keeper.save_lazily(self.session.record());
+            self.session.save_progress();
         }
         if !self.may_read() {
             // We do not listen, so silence says nothing about the device.

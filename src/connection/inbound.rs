@@ -84,7 +84,11 @@ impl Inbound {
 impl Driver {
     /// Handles what was read, up to a packet that must wait.
     pub(super) fn handle_inbound(&mut self) {
-        while !self.inbound.is_blocked() && self.closing.is_none() && !self.draining {
+        while !self.inbound.is_blocked()
+            && self.session.may_read()
+            && self.closing.is_none()
+            && !self.draining
+        {
             match self.wire.decode() {
                 Ok(None) => return,
                 Ok(Some(Packet::Publish(publish))) => self.admit(publish),

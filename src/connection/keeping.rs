@@ -1,7 +1,7 @@
-//! Writing the session of one connection: one write at a time; what nobody waits for is written late.
+//! Writing the session of one connection: one write at a time, and what nobody waits for only now and then.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
@@ -16,23 +16,17 @@ const RETRY: Duration = Duration::from_millis(200);
 type Writing = Pin<Box<dyn Future<Output = (Held, Result<(), Error>)> + Send>>;
 
 pub(super) struct Keeper {
-    /// None while a write has it.
+    /// None while a write has it; after one that found it fenced, of no use.
     held: Option<Held>,
     writing: Option<Writing>,
-    /// Whether the session waits for the write under way.
-    awaited: bool,
-    /// What the session waits for, behind the write under way.
-    next: Option<Record>,
     interval: Duration,
     due: Option<Instant>,
 }
 
 /// How a write ended.
 pub(super) enum Kept {
-    /// What the session waits for is written.
+    /// The session is written.
     Saved,
-    /// Nobody waited for it.
-    Lazily,
     /// Another connection holds the session.
     Fenced,
 }
@@ -42,54 +36,29 @@ impl Keeper {
         Self {
             held: Some(held),
             writing: None,
-            awaited: false,
-            next: None,
             interval,
             due: None,
         }
     }
 
-    /// Writes what the session waits for.
+    /// Writes the session; it asks for no other write meanwhile.
     pub(super) fn save(&mut self, record: Record) {
-        match self.held.take() {
-            Some(held) => self.write(held, record, true),
-            None => self.next = Some(record),
-        }
-    }
-
-    /// Writes what nobody waits for, unless a write is under way, behind which it becomes due again.
-    pub(super) fn save_lazily(&mut self, record: Record) {
         self.due = None;
         if let Some(held) = self.held.take() {
-            self.write(held, record, false);
+            self.writing = Some(Box::pin(write(held, record)));
         }
-    }
-
-    fn write(&mut self, held: Held, record: Record, awaited: bool) {
-        self.awaited = awaited;
-        self.due = None;
-        self.writing = Some(Box::pin(write(held, record)));
     }
 
     pub(super) fn poll_kept(&mut self, context: &mut Context<'_>) -> Poll<Kept> {
         let Some(writing) = &mut self.writing else {
             return Poll::Pending;
         };
-        let Poll::Ready((held, written)) = writing.as_mut().poll(context) else {
-            return Poll::Pending;
-        };
+        let (held, written) = ready!(writing.as_mut().poll(context));
         self.writing = None;
-        if written.is_err() {
-            return Poll::Ready(Kept::Fenced);
-        }
-        let awaited = std::mem::take(&mut self.awaited);
-        match self.next.take() {
-            Some(record) => self.write(held, record, true),
-            None => self.held = Some(held),
-        }
-        Poll::Ready(match awaited {
-            true => Kept::Saved,
-            false => Kept::Lazily,
+        self.held = Some(held);
+        Poll::Ready(match written {
+            Ok(()) => Kept::Saved,
+            Err(_) => Kept::Fenced,
         })
     }
 
@@ -138,8 +107,12 @@ async fn write(mut held: Held, record: Record) -> (Held, Result<(), Error>) {
 impl Driver {
     pub(super) fn handle_kept(&mut self, kept: Kept) {
         match kept {
-            Kept::Saved => self.session.handle_saved(),
-            Kept::Lazily => self.purge_delivered(),
+            Kept::Saved => {
+                self.session.handle_saved();
+                self.drain_outputs(None);
+                self.purge_delivered();
+                self.resume();
+            }
             Kept::Fenced => self.closing = Some(CloseReason::TakenOver),
         }
     }

@@ -237,13 +237,18 @@ impl Driver {
             .push_front(Job::Backlog(backlog, up_to));
     }
 
-    /// A message that was read again, as the device gets it; none if its lifetime is over.
+    /// A message that was read again, as the device gets it; none if its lifetime is over. One that may be half delivered
+    /// goes on all the same [MQTT-4.3.3-7].
     fn in_time(&self, downlink: Arc<Downlink>) -> Option<Publish> {
         let publish = downlink.publish(telemetry::now_unix_ms());
-        if publish.is_none() {
-            self.undeliverable(&Delivery::new(downlink), Outcome::Expired);
+        if publish.is_some() {
+            return publish;
         }
-        publish
+        if downlink.qos == QoS::ExactlyOnce {
+            return Some(downlink.as_publish());
+        }
+        self.undeliverable(&Delivery::new(downlink), Outcome::Expired);
+        None
     }
 
     /// Hands over what was read back, as far as there is room.

@@ -50,7 +50,7 @@ impl Default for Config {
             retained_max: 10_000,
             session_expiry_max_s: 604_800,
             shared_subscriptions: false,
-            uplink_topic_alias_max: 16,
+            uplink_topic_alias_max: 10,
             downlink_topic_alias_max: 16,
             keep_alive_max_s: 1_200,
         }

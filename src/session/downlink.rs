@@ -196,7 +196,8 @@ impl Session {
                 }
             }
             None if ack.reason.is_error() => {}
-            None => self.push(pubrel(self.packet_identifier_not_found())),
+            // Not 0x92: a device that sends PUBREC again after a crash has done nothing wrong.
+            None => self.push(pubrel(ReasonCode::Success)),
         }
         Ok(())
     }

@@ -20,6 +20,8 @@ pub(super) const INFLIGHT_MAX: u16 = (u16::MAX - DERIVED_MAX) / 8;
 #[derive(Debug)]
 pub(super) struct DownlinkWindow {
     slots: VecDeque<Slot>,
+    /// The stream sequence from which identifiers are counted, so that a session's first ones are small.
+    pub(super) base: u64,
     limit: u16,
     /// Whether the session is.
     stored: bool,
@@ -74,6 +76,7 @@ impl DownlinkWindow {
         };
         Self {
             slots: restored.into_iter().filter_map(slot).collect(),
+            base: 0,
             limit,
             stored,
             freed: Vec::new(),
@@ -105,7 +108,7 @@ impl DownlinkWindow {
     pub(super) fn send(&mut self, source: Source, qos: QoS) -> (PacketId, bool) {
         let (source, derived) = match source {
             Source::Stream(sequence) | Source::Backlog(sequence) => {
-                (Source::Stream(sequence), derive(sequence))
+                (Source::Stream(sequence), derive(sequence, self.base))
             }
             other => (other, None),
         };
@@ -247,10 +250,10 @@ impl DownlinkWindow {
     }
 }
 
-/// The packet identifier of a message of the delivery stream, the same each time.
-fn derive(sequence: u64) -> Option<PacketId> {
-    let place = u16::try_from(sequence % u64::from(DERIVED_MAX)).ok()?;
-    PacketId::new(place + 1)
+/// The packet identifier of a message of the delivery stream, the same each time: 1 for the one behind `base`.
+fn derive(sequence: u64, base: u64) -> Option<PacketId> {
+    let place = sequence.wrapping_sub(base).wrapping_sub(1) % u64::from(DERIVED_MAX);
+    PacketId::new(u16::try_from(place).ok()? + 1)
 }
 
 #[cfg(test)]

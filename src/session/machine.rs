@@ -68,7 +68,8 @@ impl Session {
         connack.session_present = start.restored.is_some(); // [MQTT-3.2.2-2], [MQTT-3.2.2-3]
         let restored = start.restored.unwrap_or_default();
         let limit = agreement.downlink_inflight_max;
-        let downlink = DownlinkWindow::new(limit, restored.inflight, start.stored);
+        let mut downlink = DownlinkWindow::new(limit, restored.inflight, start.stored);
+        downlink.base = restored.base;
         let pubrel = |packet_id| Packet::Pubrel(Ack::new(packet_id, ReasonCode::Success));
         let pubrels = downlink.released().map(pubrel); // [MQTT-4.4.0-1]
         let outputs = std::iter::once(Packet::Connack(connack)).chain(pubrels);
@@ -157,14 +158,6 @@ impl Session {
         self.keep_alive.heard(now);
     }
 
-    /// The code for a packet identifier that is not in use; 3.1.1 has none.
-    pub(super) fn packet_identifier_not_found(&self) -> ReasonCode {
-        match self.version {
-            Version::V3_1_1 => ReasonCode::Success,
-            Version::V5 => ReasonCode::PacketIdentifierNotFound,
-        }
-    }
-
     /// Ends the session: what is in the output already still goes out.
     pub fn close(&mut self, reason: CloseReason) {
         self.push(Output::Close(reason));
@@ -203,6 +196,7 @@ impl Session {
         Record {
             id: self.id.clone(),
             taken: self.taken,
+            base: self.downlink.base,
             received: self.received,
             subscriptions: self.subscriptions.records(),
             inflight: self.downlink.records(),

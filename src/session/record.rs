@@ -24,6 +24,8 @@ pub struct Record {
     pub id: Box<str>,
     /// The highest stream sequence that was handed to the session: all up to here is done, or in `inflight`.
     pub taken: u64,
+    /// The stream sequence from which packet identifiers are counted.
+    pub base: u64,
     /// QoS 2 messages received so far: the last part of their message ids, so that none is ever used twice.
     pub received: u64,
     /// What the device subscribes to.

@@ -136,8 +136,8 @@ impl Session {
                 self.hold(Output::Send(pubcomp)); // [MQTT-4.3.3-11]
             }
             None => {
-                let reason = self.packet_identifier_not_found();
-                self.send(Packet::Pubcomp(Ack::new(packet_id, reason)));
+                // Not 0x92: a device that sends PUBREL again after a crash has done nothing wrong.
+                self.send(Packet::Pubcomp(Ack::new(packet_id, ReasonCode::Success)));
             }
         }
         Ok(())
