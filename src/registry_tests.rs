@@ -5,24 +5,19 @@ use std::task::Waker;
 use super::*;
 use crate::device::DeviceId;
 
-fn connection(number: u64) -> Connection {
-    Connection {
-        device: DeviceId::new("p", "d").unwrap(),
-        client_id: "p&d".into(),
-        connection_id: format!("run.{number}").into(),
-        epoch: number,
-        version: "5.0",
-        peer: Some("127.0.0.1:1".parse().unwrap()),
-        connected_at_ms: 0,
-    }
-}
-
-fn mailbox(number: u64) -> Mailbox<&'static str> {
+fn mailbox() -> Arc<Mailbox<&'static str>> {
     let limit = Limit {
         messages: 3,
         bytes: 100,
     };
-    Mailbox::new(connection(number), limit)
+    Arc::new(Mailbox::new(DeviceId::new("p", "d").unwrap(), limit))
+}
+
+/// Whether the connection has left, as someone sees it who looks now.
+fn has_left(mailbox: &Mailbox<&'static str>) -> bool {
+    let mut left = std::pin::pin!(mailbox.left());
+    let mut context = Context::from_waker(Waker::noop());
+    left.as_mut().poll(&mut context).is_ready()
 }
 
 fn mail(mailbox: &Mailbox<&'static str>, has_room: bool) -> Option<Mail<&'static str>> {
@@ -34,39 +29,49 @@ fn mail(mailbox: &Mailbox<&'static str>, has_room: bool) -> Option<Mail<&'static
 }
 
 #[test]
-fn a_device_has_one_owner_and_the_one_before_it_is_told() {
+fn a_device_has_one_place_and_who_takes_it_learns_who_had_it() {
     let registry = Registry::default();
-    let first = registry.take("p.d", |previous| {
-        assert_eq!(previous, None);
-        mailbox(1)
-    });
-    let second = registry.take("p.d", |previous| {
-        assert_eq!(previous.map(|previous| previous.epoch), Some(1));
-        mailbox(2)
-    });
-    assert_eq!(mail(&first, true), Some(Mail::Command(Command::TakenOver)));
-    assert_eq!(mail(&second, true), None);
+    let (first, second) = (mailbox(), mailbox());
+    assert!(registry.take("p.d", &first).is_none());
+    let previous = registry.take("p.d", &second).unwrap();
+    assert!(Arc::ptr_eq(&previous, &first));
     assert!(Arc::ptr_eq(&registry.find("p.d").unwrap(), &second));
     assert!(registry.find("p.e").is_none());
 }
 
 #[test]
-fn who_was_taken_over_touches_nothing_when_it_leaves() {
+fn g01_who_was_taken_over_touches_nothing_when_it_leaves() {
     let registry = Registry::default();
-    let first = registry.take("p.d", |_| mailbox(1));
-    let second = registry.take("p.d", |_| mailbox(2));
-    registry.leave("p.d", &first, || panic!("not the owner"));
-    assert!(registry.find("p.d").is_some());
-    let mut left = false;
-    registry.leave("p.d", &second, || left = true);
-    assert!(left);
+    let (first, second) = (mailbox(), mailbox());
+    registry.take("p.d", &first);
+    registry.take("p.d", &second);
+    registry.leave("p.d", &first);
+    assert!(Arc::ptr_eq(&registry.find("p.d").unwrap(), &second));
+    registry.leave("p.d", &second);
     assert!(registry.find("p.d").is_none());
+}
+
+#[tokio::test]
+async fn who_follows_goes_on_when_the_one_before_has_left_and_not_sooner() {
+    let registry = Registry::default();
+    let (first, second) = (mailbox(), mailbox());
+    registry.take("p.d", &first);
+    registry.take("p.d", &second);
+    assert!(!has_left(&first));
+    let waits = async {
+        first.left().await;
+        assert!(has_left(&first), "it stays left");
+    };
+    let leaves = async { registry.leave("p.d", &first) };
+    tokio::join!(biased; waits, leaves);
+    assert!(!has_left(&second));
 }
 
 #[test]
 fn commands_come_before_messages_and_the_first_one_counts() {
     let registry = Registry::default();
-    let owner = registry.take("p.d", |_| mailbox(1));
+    let owner = mailbox();
+    registry.take("p.d", &owner);
     owner.deliver("a", 1).unwrap();
     registry.broadcast(Command::Drain);
     owner.command(Command::TakenOver);
@@ -77,7 +82,7 @@ fn commands_come_before_messages_and_the_first_one_counts() {
 
 #[test]
 fn a_mailbox_is_bounded_by_messages_and_by_bytes() {
-    let owner = mailbox(1);
+    let owner = mailbox();
     for message in ["a", "b", "c"] {
         owner.deliver(message, 10).unwrap();
     }
@@ -94,7 +99,7 @@ fn a_mailbox_is_bounded_by_messages_and_by_bytes() {
 
 #[test]
 fn what_overflowed_takes_nothing_until_it_is_reopened() {
-    let owner = mailbox(1);
+    let owner = mailbox();
     for message in ["a", "b", "c"] {
         owner.deliver(message, 10).unwrap();
     }

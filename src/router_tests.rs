@@ -6,21 +6,13 @@ use std::task::{Context, Poll, Waker};
 use proptest::prelude::*;
 
 use super::*;
-use crate::device::{Connection, DeviceId};
+use crate::device::DeviceId;
 use crate::registry::{Limit, Mail};
 
 fn mailbox(messages: usize) -> Arc<Mailbox<u64>> {
-    let connection = Connection {
-        device: DeviceId::new("p", "d").unwrap(),
-        client_id: "d".into(),
-        connection_id: "run.1".into(),
-        epoch: 1,
-        version: "5.0",
-        peer: None,
-        connected_at_ms: 0,
-    };
+    let device = DeviceId::new("p", "d").unwrap();
     let bytes = usize::MAX;
-    Arc::new(Mailbox::new(connection, Limit { messages, bytes }))
+    Arc::new(Mailbox::new(device, Limit { messages, bytes }))
 }
 
 fn mail(mailbox: &Mailbox<u64>) -> Vec<Mail<u64>> {

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use super::*;
 use crate::mapping::{DeviceMessage, Settings, Tree};
+use crate::mqtt::QoS;
 use async_nats::HeaderMap;
 use bytes::Bytes;
 use proptest::prelude::*;
