@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use async_nats::jetstream::stream;
-use jetway::device::{Connection, DeviceId};
+use jetway::device::DeviceId;
 use jetway::downlink::{Leave, Metrics, Share, SharedSubscription, Shares, Source};
 use jetway::jetstream::{Link, client};
 use jetway::mapping::{Mapping, Settings};
@@ -147,18 +147,10 @@ pub(crate) struct Member(pub(crate) Arc<Mailbox<Share>>);
 
 impl Member {
     fn new(device: &str, messages: usize) -> Self {
-        let connection = Connection {
-            device: DeviceId::new("p", device).unwrap(),
-            client_id: device.into(),
-            connection_id: "run.1".into(),
-            epoch: 1,
-            version: "5.0",
-            peer: None,
-            connected_at_ms: 0,
-        };
         let bytes = 1 << 20;
         let limit = Limit { messages, bytes };
-        Self(Arc::new(Mailbox::new(connection, limit)))
+        let device = DeviceId::new("p", device).unwrap();
+        Self(Arc::new(Mailbox::new(device, limit)))
     }
 
     /// What is in the mailbox now.
