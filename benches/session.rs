@@ -38,6 +38,7 @@ fn session(now: Instant) -> Session {
         id: "session".into(),
         restored: None,
         stored: false,
+        stream: std::sync::Arc::default(),
     };
     let mut session = Session::new(agreement, &config, start, now);
     drain(&mut session);

@@ -399,11 +399,12 @@ impl Parts<'_> {
         let (feed, position) = Feed::start(&self.link, &delivery.stream, &delivery.filters)
             .await
             .context("delivery stream")?;
-        shared.router.advance(position);
+        shared.router.begin(feed.stream(), position);
         let live = Live::new(
             feed,
             Arc::clone(&self.mapping),
             Arc::clone(&shared.router),
+            Arc::clone(&shared.registry),
             shared.downlinks.clone(),
         );
         let run = live.run(self.services_stop.clone());

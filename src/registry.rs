@@ -141,6 +141,16 @@ impl<M> Mailbox<M> {
         Ok(())
     }
 
+    /// Refuses messages as if it were full: there is a gap.
+    fn overflow(&self) {
+        let mut queue = self.lock();
+        if queue.overflow == Overflow::No {
+            queue.overflow = Overflow::Unsaid;
+        }
+        drop(queue);
+        self.waker.wake();
+    }
+
     /// Takes messages again after an overflow.
     pub fn reopen(&self) {
         self.lock().overflow = Overflow::No;
@@ -249,6 +259,16 @@ impl<M> Registry<M> {
             let table = table.lock().unwrap_or_else(PoisonError::into_inner);
             for mailbox in table.values() {
                 mailbox.command(command);
+            }
+        }
+    }
+
+    /// Makes every connection read back what it may have missed.
+    pub fn overflow(&self) {
+        for table in &self.tables {
+            let table = table.lock().unwrap_or_else(PoisonError::into_inner);
+            for mailbox in table.values() {
+                mailbox.overflow();
             }
         }
     }

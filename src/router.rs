@@ -26,13 +26,18 @@ pub struct Router<M>(Mutex<State<M>>);
 #[derive(Debug)]
 struct State<M> {
     position: u64,
+    /// Names the stream that positions are of.
+    stream: Arc<str>,
     root: Node<M>,
 }
 
 impl<M> Default for Router<M> {
     fn default() -> Self {
-        let (position, root) = (0, Node::default());
-        Self(Mutex::new(State { position, root }))
+        Self(Mutex::new(State {
+            position: 0,
+            stream: Arc::default(),
+            root: Node::default(),
+        }))
     }
 }
 
@@ -71,9 +76,17 @@ impl<M> Router<M> {
         self.lock().position
     }
 
-    /// Sets the position where there is nothing to dispatch: at the start, over a gap, or back when the stream began anew.
-    pub fn advance(&self, sequence: u64) {
-        self.lock().position = sequence;
+    /// The stream that positions are of. One of another stream means nothing here.
+    #[must_use]
+    pub fn stream(&self) -> Arc<str> {
+        Arc::clone(&self.lock().stream)
+    }
+
+    /// Begins at a position of a stream, at the start or when it was replaced by another one.
+    pub fn begin(&self, stream: &str, position: u64) {
+        let mut state = self.lock();
+        state.stream = stream.into();
+        state.position = position;
     }
 
     fn lock(&self) -> MutexGuard<'_, State<M>> {

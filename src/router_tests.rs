@@ -134,7 +134,7 @@ proptest! {
 fn a_mailbox_begins_behind_the_position_it_is_given() {
     let router = Router::default();
     let one = mailbox(10);
-    router.advance(6);
+    router.begin("stream", 6);
     router.dispatch(7, "a.b", 1, || panic!("nobody wants it"));
     assert_eq!(router.attach(&filters(&["a.*"]), &one), 7);
     assert_eq!(router.dispatch(8, "a.b", 1, || Some(8)), 1);

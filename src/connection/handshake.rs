@@ -293,6 +293,7 @@ impl Admitted {
             },
             restored: claimed.restored,
             stored: self.agreement.session_expiry_s > 0,
+            stream: shared.router.stream(),
         };
         let session = Session::new(self.agreement, &shared.session, start, Instant::now());
         let sender = Sender::new(self.device, &key, &connection.connection_id, &shared.run);

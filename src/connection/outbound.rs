@@ -164,9 +164,10 @@ impl Driver {
         self.read_back(self.shared.router.position());
     }
 
-    /// The mailbox dropped messages: reads them back.
+    /// The mailbox dropped messages, or the stream began anew: reads them back.
     pub(super) fn catch_up(&mut self) {
         let position = self.shared.router.rejoin(&self.mailbox);
+        self.session.begin_stream(self.shared.router.stream());
         self.read_back(position);
     }
 

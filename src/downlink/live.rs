@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Delivery, Metrics, Outcome};
 use crate::jetstream::{Fed, Feed, Stored};
 use crate::mapping::{Downlink, Mapping};
+use crate::registry::Registry;
 use crate::router::Router;
 
 /// Hands what is stored to the sessions of this node.
@@ -14,6 +15,7 @@ pub struct Live {
     feed: Feed,
     mapping: Arc<Mapping>,
     router: Arc<Router<Delivery>>,
+    registry: Arc<Registry<Delivery>>,
     metrics: Metrics,
 }
 
@@ -24,12 +26,14 @@ impl Live {
         feed: Feed,
         mapping: Arc<Mapping>,
         router: Arc<Router<Delivery>>,
+        registry: Arc<Registry<Delivery>>,
         metrics: Metrics,
     ) -> Self {
         Self {
             feed,
             mapping,
             router,
+            registry,
             metrics,
         }
     }
@@ -45,7 +49,9 @@ impl Live {
                 Fed::Message(stored) => self.deliver(stored),
                 Fed::Reset(position) => {
                     tracing::warn!(position, "the delivery stream began anew");
-                    self.router.advance(position);
+                    self.router.begin(self.feed.stream(), position);
+                    // Every session finds out, and reads back what the new stream has for it.
+                    self.registry.overflow();
                 }
             }
         }

@@ -113,6 +113,12 @@ impl Feed {
         }
     }
 
+    /// Names the stream that is followed now: its time of creation.
+    #[must_use]
+    pub fn stream(&self) -> &str {
+        &self.created
+    }
+
     /// The next event; waits as long as it takes, whatever happens to NATS. May be dropped and called again.
     pub async fn next(&mut self) -> Fed {
         loop {

@@ -5,6 +5,7 @@
 //! a PUBREC before its PUBREL: a QoS 2 message is delivered once, whatever happens.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::downlink_window::Inflight;
 use super::record::Source;
@@ -264,6 +265,18 @@ impl Session {
     #[must_use]
     pub fn taken(&self) -> u64 {
         self.taken
+    }
+
+    /// The delivery stream is this one from now on. If it is not the one that the session knew, that one is gone: sequences of
+    /// it mean nothing, and everything in the new one is new.
+    pub fn begin_stream(&mut self, stream: Arc<str>) {
+        if *self.stream != *stream {
+            self.stream = stream;
+            self.taken = 0;
+            self.downlink.begin_stream();
+            self.subscriptions.begin();
+            self.dirty = true;
+        }
     }
 
     /// Nothing up to this stream sequence concerns the session, unless it was handed over.

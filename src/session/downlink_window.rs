@@ -89,6 +89,18 @@ impl DownlinkWindow {
         self.slots.iter().map(|slot| &slot.source)
     }
 
+    /// Sequences mean another stream from now on: what was not read again yet is gone, and what is on its way will not be
+    /// read again.
+    pub(super) fn begin_stream(&mut self) {
+        self.base = 0;
+        let of_stream = |slot: &Slot| slot.source.sequence().is_some();
+        self.slots
+            .retain(|slot| !(of_stream(slot) && matches!(slot.state, State::Owed)));
+        for slot in self.slots.iter_mut().filter(|slot| of_stream(slot)) {
+            slot.returns = matches!(slot.state, State::Released);
+        }
+    }
+
     /// Whether one more may be sent, and nothing that is to be sent again waits.
     pub(super) fn has_room(&self) -> bool {
         self.slots.len() < usize::from(self.limit) && !self.resends()

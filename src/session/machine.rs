@@ -5,6 +5,7 @@
 //! connection and nothing else. What promises something of a stored session leaves only after that is saved (`gate`).
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::connect::Agreement;
@@ -48,6 +49,8 @@ pub struct Session {
     /// QoS 2 messages received so far.
     pub(super) received: u64,
     pub(super) downlink: DownlinkWindow,
+    /// Names the delivery stream that sequences are of.
+    pub(super) stream: Arc<str>,
     /// The highest stream sequence that was handed over.
     pub(super) taken: u64,
     pub(super) retained: VecDeque<WaitingRetained>,
@@ -73,7 +76,7 @@ impl Session {
         let pubrel = |packet_id| Packet::Pubrel(Ack::new(packet_id, ReasonCode::Success));
         let pubrels = downlink.released().map(pubrel); // [MQTT-4.4.0-1]
         let outputs = std::iter::once(Packet::Connack(connack)).chain(pubrels);
-        Self {
+        let mut session = Self {
             version: agreement.version,
             id: start.id,
             stored: start.stored,
@@ -93,6 +96,7 @@ impl Session {
             uplink: UplinkWindow::default(),
             unreleased: UnreleasedMessages::restore(restored.unreleased),
             received: restored.received,
+            stream: restored.stream,
             taken: restored.taken,
             retained: VecDeque::new(),
             fetching: 0,
@@ -102,7 +106,9 @@ impl Session {
             outputs: outputs.map(Output::Send).collect(),
             downlink,
             gate: Gate::default(),
-        }
+        };
+        session.begin_stream(start.stream);
+        session
     }
 
     /// Feeds one packet from the device.
@@ -195,6 +201,7 @@ impl Session {
     pub fn record(&self) -> Record {
         Record {
             id: self.id.clone(),
+            stream: Arc::clone(&self.stream),
             taken: self.taken,
             base: self.downlink.base,
             received: self.received,

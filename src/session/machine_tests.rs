@@ -58,6 +58,7 @@ fn start(restored: Option<Record>, stored: bool) -> Start {
         id: "s".into(),
         restored,
         stored,
+        stream: std::sync::Arc::default(),
     }
 }
 

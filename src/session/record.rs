@@ -3,6 +3,8 @@
 //! A record is a whole picture: whoever holds the latest one knows all that was promised. Its form is JSON with names that a
 //! person can read; a field that is not known here is passed over, and one that is missing is empty.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 /// How a session begins.
@@ -14,6 +16,8 @@ pub struct Start {
     pub restored: Option<Record>,
     /// Whether it outlives this connection: only then is anything saved.
     pub stored: bool,
+    /// Names the delivery stream.
+    pub stream: Arc<str>,
 }
 
 /// A stored session.
@@ -22,6 +26,8 @@ pub struct Start {
 pub struct Record {
     /// Names the session, unique for all time.
     pub id: Box<str>,
+    /// Names the delivery stream that all sequences are of.
+    pub stream: Arc<str>,
     /// The highest stream sequence that was handed to the session: all up to here is done, or in `inflight`.
     pub taken: u64,
     /// The stream sequence from which packet identifiers are counted.

@@ -83,6 +83,13 @@ impl Subscriptions {
         self.0.iter().map(|granted| granted.since).min()
     }
 
+    /// They select everything from the beginning of the stream, which is another one.
+    pub(super) fn begin(&mut self) {
+        for granted in &mut self.0 {
+            granted.since = 0;
+        }
+    }
+
     /// Adds what is allowed, or replaces the subscription with the same filter, its options and identifier with it.
     ///
     /// # Errors

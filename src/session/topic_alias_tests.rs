@@ -17,6 +17,7 @@ fn start() -> Start {
         id: "s".into(),
         restored: None,
         stored: false,
+        stream: std::sync::Arc::default(),
     }
 }
 
