@@ -134,10 +134,14 @@ impl Uplink {
         );
     }
 
-    /// A stream sequence that is known to be used: what is stored later has a higher one.
+    /// A sequence of the delivery stream that is known to be used: what is stored later has a higher one. 0 where uplinks
+    /// go to another stream, whose sequences say nothing.
     #[must_use]
     pub fn stored_sequence(&self) -> u64 {
-        self.publisher.stored_sequence()
+        match self.mapping.has_one_receiver() {
+            true => 0,
+            false => self.publisher.stored_sequence(),
+        }
     }
 }
 
