@@ -19,6 +19,8 @@ mod hostile;
 #[cfg(test)]
 mod login;
 #[cfg(test)]
+mod offline;
+#[cfg(test)]
 mod open;
 #[cfg(test)]
 mod operator;
