@@ -169,6 +169,15 @@ pub struct Connection {
     pub connected_at_ms: u64,
 }
 
+impl Connection {
+    /// The node that accepted it: the run of a gateway.
+    #[must_use]
+    pub fn node(&self) -> &str {
+        let id = &self.connection_id;
+        id.split_once('.').map_or(id, |(node, _)| node)
+    }
+}
+
 /// Which way a topic or subject goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]

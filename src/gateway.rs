@@ -460,7 +460,6 @@ impl Parts<'_> {
             status: Status::new(
                 stores.status,
                 stores.application,
-                &run,
                 &self.config.mapping.protocol,
             ),
             ownership: Ownership::new(

@@ -44,12 +44,8 @@ impl Attachment {
             reason: ReasonCode::TopicFilterInvalid,
             words: "nothing is delivered under this filter",
         })?;
-        // What this node has seen stored was published before, although the feed may not have brought it yet; but only where
-        // uplinks are what is delivered, or the sequences are of two streams.
-        let stored = match self.shared.mapping.has_one_receiver() {
-            true => 0,
-            false => self.shared.uplink.stored_sequence(),
-        };
+        // What this node has seen stored was published before, although the feed may not have brought it yet.
+        let stored = self.shared.uplink.stored_sequence();
         match filter.share_name() {
             Some(_) => {
                 let position = self.shared.router.position().max(stored);

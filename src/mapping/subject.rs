@@ -67,30 +67,26 @@ pub enum Presence {
 }
 
 impl Presence {
-    fn token(self) -> &'static str {
+    /// Its token in both subjects.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Connected => "connected",
             Self::Disconnected => "disconnected",
         }
     }
 
-    /// The identity of the event of one connection, whoever says it.
-    #[must_use]
-    pub fn message_id(self, connection_id: &str) -> String {
-        format!("{connection_id}.{}", self.token())
-    }
-
     /// `device.up.status.<presence>`, stored in `DEVICE_STATUS`.
     #[must_use]
     pub fn device_subject(self) -> Subject {
-        format!("device.up.status.{}", self.token()).into()
+        format!("device.up.status.{}", self.as_str()).into()
     }
 
     /// `application.device.<productID>.<deviceName>.status.<presence>`, stored in `APPLICATION`.
     #[must_use]
     pub fn application_subject(self, id: &DeviceId) -> Subject {
         let device = device_tokens(id);
-        format!("application.device.{device}.status.{}", self.token()).into()
+        format!("application.device.{device}.status.{}", self.as_str()).into()
     }
 }
 

@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use uuid::Uuid;
+use uuid::{Builder, Uuid};
 
 use crate::device::Connection;
+use crate::mapping::Presence;
 use crate::session::CloseReason;
 use crate::telemetry;
 
@@ -41,15 +43,28 @@ struct Data<'a> {
     reason: Option<&'static str>,
 }
 
-/// The JSON body; `reason` is set for a disconnect.
+/// The identity of a connection's event, a UUID of version 7: the same whoever says it and how often. Its time is that of
+/// the connect.
+pub(super) fn id(connection: &Connection, kind: Presence) -> Uuid {
+    let digest = Sha256::new()
+        .chain_update(&*connection.connection_id)
+        .chain_update(kind.as_str())
+        .finalize();
+    let mut distinct = [0; 10];
+    for (to, from) in distinct.iter_mut().zip(digest) {
+        *to = from;
+    }
+    Builder::from_unix_timestamp_millis(connection.connected_at_ms, &distinct).into_uuid()
+}
+
+/// The JSON body of the event `id`; `reason` is set for a disconnect.
 pub(super) fn encode(
+    id: Uuid,
     connection: &Connection,
     reason: Option<CloseReason>,
-    node: &str,
     protocol: &str,
 ) -> Bytes {
-    let event = Uuid::now_v7();
-    let event_id = event.hyphenated().to_string();
+    let event_id = id.hyphenated().to_string();
     let now = iso8601(telemetry::now_unix_ms());
     let envelope = Envelope {
         event_id: &event_id,
@@ -61,14 +76,14 @@ pub(super) fn encode(
         event_time: now.clone(),
         producer: "jetway",
         // No request of the device stands behind the event, so its trace starts here.
-        trace_id: event.simple().to_string(),
+        trace_id: id.simple().to_string(),
         data: Data {
             product_id: connection.device.product(),
             device_name: connection.device.name(),
             client_id: &connection.client_id,
             connection_id: &connection.connection_id,
             epoch: connection.epoch,
-            node,
+            node: connection.node(),
             protocol,
             protocol_version: connection.version,
             peer_address: connection

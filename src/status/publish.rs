@@ -17,7 +17,6 @@ use crate::session::CloseReason;
 pub struct Status {
     device: Publisher,
     application: Publisher,
-    node: Arc<str>,
     protocol: Arc<str>,
 }
 
@@ -33,13 +32,12 @@ const EVENT_BYTES_MAX: usize = 2_048;
 const STORED_MAX: Duration = Duration::from_secs(2);
 
 impl Status {
-    /// Status events of `node`, into the streams of the two publishers.
+    /// Status events of devices that speak `protocol`, into the streams of the two publishers.
     #[must_use]
-    pub fn new(device: Publisher, application: Publisher, node: &str, protocol: &str) -> Self {
+    pub fn new(device: Publisher, application: Publisher, protocol: &str) -> Self {
         Self {
             device,
             application,
-            node: node.into(),
             protocol: protocol.into(),
         }
     }
@@ -89,9 +87,10 @@ impl Status {
         connection: &Connection,
         reason: Option<CloseReason>,
     ) -> Arc<Receipts> {
-        let payload = event::encode(connection, reason, &self.node, &self.protocol);
+        let id = event::id(connection, kind);
+        let payload = event::encode(id, connection, reason, &self.protocol);
         let mut headers = Headers::with_capacity(2);
-        headers.push("Nats-Msg-Id", kind.message_id(&connection.connection_id));
+        headers.push("Nats-Msg-Id", id.hyphenated().to_string());
         headers.push("Content-Type", "application/json");
         let key = Mapping::device_tokens(&connection.device);
         let to = |subject| Message {
