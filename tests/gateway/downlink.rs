@@ -33,7 +33,7 @@ fn properties(received: &Received) -> PublishProperties {
 
 #[tokio::test]
 async fn both_forms_of_the_subject_arrive_in_the_one_stored_order() {
-    // G-DOWN, G07
+    // G-DOWN
     const COUNT: usize = 200;
     let site = Site::shared().await;
     let backend = site.backend().await;
@@ -127,6 +127,7 @@ async fn the_type_comes_from_the_header_else_the_method_else_the_default() {
 
 #[tokio::test]
 async fn quality_of_service_is_the_lower_of_what_the_sender_and_the_device_ask_for() {
+    // [MQTT-3.8.4-8]
     let site = Site::shared().await;
     let backend = site.backend().await;
     for protocol in BOTH {
@@ -152,8 +153,7 @@ async fn quality_of_service_is_the_lower_of_what_the_sender_and_the_device_ask_f
 }
 
 #[tokio::test]
-async fn headers_become_properties_for_mqtt_5_and_nothing_for_3_1_1() {
-    // G40
+async fn g40_headers_become_properties_for_mqtt_5_and_nothing_for_3_1_1() {
     let site = Site::shared().await;
     let backend = site.backend().await;
     let headers = [
@@ -199,8 +199,8 @@ async fn headers_become_properties_for_mqtt_5_and_nothing_for_3_1_1() {
 }
 
 #[tokio::test]
-async fn a_lifetime_is_passed_on_and_an_expired_downlink_is_not_delivered() {
-    // G31 [MQTT-3.3.2-6]
+async fn g31_a_lifetime_is_passed_on_and_an_expired_downlink_is_not_delivered() {
+    // [MQTT-3.3.2-6]
     let site = Site::shared().await;
     let backend = site.backend().await;
     let now = jetway::telemetry::now_unix_ms();
@@ -234,7 +234,7 @@ async fn a_lifetime_is_passed_on_and_an_expired_downlink_is_not_delivered() {
 }
 
 #[tokio::test]
-async fn what_a_device_did_not_subscribe_to_is_counted_and_what_comes_next_is_delivered() {
+async fn what_a_device_did_not_subscribe_to_is_a_dead_letter_and_what_comes_next_is_delivered() {
     let site = Site::shared().await;
     let backend = site.backend().await;
     let count = "jetway_downlink_messages_total{outcome=\"not_subscribed\"}";
@@ -242,12 +242,16 @@ async fn what_a_device_did_not_subscribe_to_is_counted_and_what_comes_next_is_de
         let who = site.device();
         let subject = who.subject("device.down.mqtt.thing");
         let mut device = site.connect(protocol, &who).await;
+        assert_eq!(device.subscribe(&who.topic("$thing/down/event")).await, 1);
         let before = site.gateway.metric(count).await;
         backend.publish(&subject, &[], "unheard").await;
         site.counted(count, before).await;
-        assert_eq!(device.subscribe(&who.topic("$thing/down/+")).await, 1);
-        backend.publish(&subject, &[], "heard").await;
+        backend.publish(&subject, &[("Jw-Type", "event")], "heard").await;
         assert_eq!(device.next().await.text(), "heard");
+        let dead = backend.wait_for("DLQ", &who.subject("dlq.downlink"), 1).await;
+        assert_eq!((dead[0].text(), dead[0].header("Jw-Reason")), ("unheard", "not_subscribed"));
+        let topic = who.topic("$thing/down/property");
+        assert_eq!(dead[0].header("Jw-Topic"), topic);
     }
 }
 

@@ -20,8 +20,8 @@ fn number(received: &Received) -> usize {
 }
 
 #[tokio::test]
-async fn a_device_gets_as_many_as_it_may_leave_unacknowledged_and_then_one_for_each_puback() {
-    // G39 [MQTT-3.3.4-9]. A 3.1.1 device cannot say how many; the gateway's own limit holds for it.
+async fn g39_a_device_gets_as_many_as_it_may_leave_unacknowledged_and_then_one_for_each_puback() {
+    // [MQTT-3.3.4-9]. A 3.1.1 device cannot say how many; the gateway's own limit holds for it.
     let site = Site::shared().await;
     let backend = site.backend().await;
     for (protocol, window) in BOTH.into_iter().zip([32, 3]) {
@@ -108,8 +108,8 @@ async fn downlinks_that_a_device_did_not_acknowledge_are_counted_when_it_leaves(
 }
 
 #[tokio::test]
-async fn a_downlink_above_the_devices_packet_size_is_skipped_and_the_next_delivered() {
-    // G39 [MQTT-3.1.2-24]. rumqttc ends the connection when it gets more than it asked for.
+async fn g39_a_downlink_above_the_devices_packet_size_is_skipped_and_the_next_delivered() {
+    // [MQTT-3.1.2-24]. rumqttc ends the connection when it gets more than it asked for.
     let site = Site::shared().await;
     let backend = site.backend().await;
     let count = "jetway_downlink_messages_total{outcome=\"too_large\"}";
@@ -133,7 +133,7 @@ async fn a_downlink_above_the_devices_packet_size_is_skipped_and_the_next_delive
 
 #[tokio::test]
 async fn a_thousand_downlinks_reach_each_of_twenty_devices_in_order() {
-    // G-DOWN, G07
+    // G-DOWN
     const COUNT: usize = 1_000;
     const AHEAD: usize = 200;
     let site = Site::shared().await;
@@ -167,8 +167,7 @@ async fn a_thousand_downlinks_reach_each_of_twenty_devices_in_order() {
 }
 
 #[tokio::test]
-async fn a_device_that_stops_reading_is_cut_off_and_delays_nobody() {
-    // G04
+async fn g04_a_device_that_stops_reading_is_cut_off_and_delays_nobody() {
     let site = Site::start(&[("JETWAY_CONNECTION_WRITE_TIMEOUT_MS", "3000")]).await;
     let backend = site.backend().await;
     let neighbour_is = site.device();

@@ -38,8 +38,8 @@ async fn assert_ready(site: &Site) {
 }
 
 #[tokio::test]
-async fn no_puback_comes_while_the_store_does_not_answer_and_pings_are_answered() {
-    // G05, G27, G-STORE, G-ONCE: a device beyond its window is held back, not buffered and not cut off.
+async fn g05_no_puback_comes_while_the_store_does_not_answer_and_pings_are_answered() {
+    // G27, G-STORE, G-ONCE: a device beyond its window is held back, not buffered and not cut off.
     const WINDOW: u16 = 10;
     let site = Site::start(&[
         ("JETWAY_SESSION_UPLINK_INFLIGHT_MAX", "10"),
@@ -94,8 +94,8 @@ async fn no_puback_comes_while_the_store_does_not_answer_and_pings_are_answered(
 }
 
 #[tokio::test]
-async fn a_window_overrun_by_mqtt_5_is_answered_with_receive_maximum_exceeded() {
-    // G06, G39 [MQTT-3.3.4-9]
+async fn g39_a_window_overrun_by_mqtt_5_is_answered_with_receive_maximum_exceeded() {
+    // [MQTT-3.3.4-9]
     let site = Site::start(&[("JETWAY_SESSION_UPLINK_INFLIGHT_MAX", "3")]).await;
     let backend = site.backend().await;
     let who = site.device();
@@ -112,8 +112,8 @@ async fn a_window_overrun_by_mqtt_5_is_answered_with_receive_maximum_exceeded() 
 }
 
 #[tokio::test]
-async fn a_full_store_refuses_and_heals_without_a_restart() {
-    // G26, G05
+async fn g05_a_full_store_refuses_and_heals_without_a_restart() {
+    // G26
     const QUOTA_EXCEEDED: u8 = 0x97;
     let site = Site::start(&[]).await;
     let backend = site.backend().await;

@@ -23,7 +23,7 @@ async fn assert_hears(backend: &Backend, who: &Registered, device: &mut Device, 
 }
 
 #[tokio::test]
-async fn own_down_topics_are_granted_with_at_most_qos_1() {
+async fn g09_own_down_topics_are_granted_with_the_qos_that_is_asked_for() {
     let site = Site::shared().await;
     let backend = site.backend().await;
     for protocol in BOTH {
@@ -31,7 +31,7 @@ async fn own_down_topics_are_granted_with_at_most_qos_1() {
         let mut device = site.connect(protocol, &who).await;
         for (filter, asked, granted) in [
             (who.topic("$thing/down/property"), 0, 0),
-            (who.topic("$thing/down/property"), 2, 1),
+            (who.topic("$thing/down/property"), 2, 2),
             (who.topic("$thing/down/+"), 1, 1),
             (who.topic("$ota/down/upgrade"), 1, 1),
             (who.topic("$thing/down/property/custom"), 1, 1),
@@ -48,7 +48,7 @@ async fn own_down_topics_are_granted_with_at_most_qos_1() {
 }
 
 #[tokio::test]
-async fn what_is_beyond_the_devices_scope_is_denied_and_the_connection_stays() {
+async fn g23_what_is_beyond_the_devices_scope_is_denied_and_the_connection_stays() {
     const NOT_AUTHORIZED: u8 = 0x87;
     let site = Site::shared().await;
     let backend = site.backend().await;
@@ -110,8 +110,7 @@ async fn every_filter_of_a_subscribe_gets_its_own_code_in_order() {
 }
 
 #[tokio::test]
-async fn shared_subscriptions_are_refused() {
-    // G09
+async fn g09_shared_subscriptions_are_refused() {
     let site = Site::shared().await;
     for protocol in BOTH {
         let who = site.device();
@@ -123,8 +122,8 @@ async fn shared_subscriptions_are_refused() {
 }
 
 #[tokio::test]
-async fn a_delivery_has_the_identifiers_of_all_subscriptions_that_match() {
-    // G09 [MQTT-3.3.4-4], [MQTT-3.8.4-3]
+async fn g09_a_delivery_has_the_identifiers_of_all_subscriptions_that_match() {
+    // [MQTT-3.3.4-4], [MQTT-3.8.4-3]
     let site = Site::shared().await;
     let backend = site.backend().await;
     let who = site.device();
@@ -153,8 +152,7 @@ async fn a_delivery_has_the_identifiers_of_all_subscriptions_that_match() {
 }
 
 #[tokio::test]
-async fn misplaced_wildcards_and_empty_subscribes_end_the_connection() {
-    // G18
+async fn g18_misplaced_wildcards_and_empty_subscribes_end_the_connection() {
     let site = Site::shared().await;
     for protocol in BOTH {
         let who = site.device();

@@ -21,7 +21,7 @@ fn texts(stored: &[Stored]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_lost_connection_publishes_its_will_once() {
+async fn g10_a_lost_connection_publishes_its_will_once() {
     let site = Site::shared().await;
     let backend = site.backend().await;
     for protocol in BOTH {
@@ -36,9 +36,9 @@ async fn a_lost_connection_publishes_its_will_once() {
             (stored[1].header("Jw-Type"), stored[1].header("Jw-Qos")),
             ("property", "1")
         );
-        // The next message of the same connection, and no more of them.
+        // It has one id, whoever publishes it: another node would, if this one died.
         let id = stored[0].header("Jw-Id").strip_suffix(".1").unwrap();
-        assert_eq!(stored[1].header("Jw-Id"), format!("{id}.2"));
+        assert_eq!(stored[1].header("Jw-Id"), format!("{id}.will"));
 
         // Nothing of it is left over for a later connection, which has no Will.
         let mut device = site.connect(protocol, &who).await;
@@ -53,17 +53,17 @@ async fn a_lost_connection_publishes_its_will_once() {
 }
 
 #[tokio::test]
-async fn a_protocol_error_and_a_takeover_publish_the_will() {
+async fn g10_a_protocol_error_and_a_takeover_publish_the_will() {
     let site = Site::shared().await;
     let backend = site.backend().await;
     for protocol in BOTH {
         let who = site.device();
-        let mut device = with_will(&site, protocol, &who, "protocol error").await;
-        device.publish(Publish {
-            qos: 2,
-            ..Publish::new(&who.reports(), "refused")
-        });
-        device.closed().await;
+        let mut wire = Wire::connect(site.gateway.mqtt()).await;
+        let connect = connect_with_will(protocol, &who, "protocol error");
+        wire.send(&connect).await;
+        wire.accepted().await;
+        wire.send(&connect).await;
+        wire.closed().await;
         who.stored_count(&backend, 1).await;
 
         let mut first = with_will(&site, protocol, &who, "taken over").await;
@@ -76,7 +76,7 @@ async fn a_protocol_error_and_a_takeover_publish_the_will() {
 }
 
 #[tokio::test]
-async fn silence_beyond_the_keep_alive_publishes_the_will() {
+async fn g10_silence_beyond_the_keep_alive_publishes_the_will() {
     let site = Site::start(&[("JETWAY_SESSION_KEEP_ALIVE_MAX_S", "1")]).await;
     let backend = site.backend().await;
     for protocol in BOTH {
@@ -92,7 +92,7 @@ async fn silence_beyond_the_keep_alive_publishes_the_will() {
 }
 
 #[tokio::test]
-async fn a_normal_disconnect_discards_the_will() {
+async fn g10_a_normal_disconnect_discards_the_will() {
     let site = Site::shared().await;
     let backend = site.backend().await;
     for protocol in BOTH {
@@ -114,13 +114,14 @@ async fn a_normal_disconnect_discards_the_will() {
 }
 
 #[tokio::test]
-async fn a_disconnect_with_reason_4_publishes_the_will() {
+async fn g10_a_disconnect_with_reason_4_publishes_the_will() {
     // [MQTT-3.14.4-3]. rumqttc has no way to say it.
     let site = Site::shared().await;
     let backend = site.backend().await;
     let who = site.device();
     let mut wire = Wire::connect(site.gateway.mqtt()).await;
-    wire.send(&connect_with_will(&who, "asked for")).await;
+    let connect = connect_with_will(Protocol::V5, &who, "asked for");
+    wire.send(&connect).await;
     wire.accepted().await;
     wire.send(&[0xE0, 1, 0x04]).await;
     assert!(wire.closed().await.is_empty());
@@ -130,12 +131,17 @@ async fn a_disconnect_with_reason_4_publishes_the_will() {
     assert_eq!(all[1].what(), "normal_with_will");
 }
 
-/// A CONNECT of MQTT 5 with a Will of QoS 1.
-fn connect_with_will(who: &Registered, payload: &str) -> Vec<u8> {
+/// A CONNECT with a Will of QoS 1.
+fn connect_with_will(protocol: Protocol, who: &Registered, payload: &str) -> Vec<u8> {
+    let (level, no_properties) = match protocol {
+        Protocol::V311 => (4, &[][..]),
+        Protocol::V5 => (5, &[0][..]),
+    };
     let mut body = packet::string("MQTT");
-    body.extend([5, 0xC2 | 0x0C, 0, 60, 0]);
+    body.extend([level, 0xC2 | 0x0C, 0, 60]);
+    body.extend(no_properties);
     body.extend(packet::string(&who.credentials.client_id));
-    body.push(0);
+    body.extend(no_properties);
     for text in [
         &who.reports(),
         payload,
@@ -148,7 +154,7 @@ fn connect_with_will(who: &Registered, payload: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn the_will_of_a_refused_connect_is_never_published() {
+async fn g10_the_will_of_a_refused_connect_is_never_published() {
     let site = Site::shared().await;
     let backend = site.backend().await;
     for protocol in BOTH {
@@ -165,29 +171,22 @@ async fn the_will_of_a_refused_connect_is_never_published() {
 }
 
 #[tokio::test]
-async fn a_will_that_is_retained_or_of_qos_2_is_refused() {
-    // G09 [MQTT-3.2.2-12] [MQTT-3.2.2-13]
+async fn g09_a_will_may_be_retained_and_of_qos_2() {
+    // [MQTT-3.1.2-16], [MQTT-3.1.2-17]
     let site = Site::shared().await;
-    let who = site.device();
+    let backend = site.backend().await;
     for protocol in BOTH {
-        for (qos, retain, reason) in [(2, false, 0x9B), (1, true, 0x9A)] {
-            let mut connect = Connect::new(protocol, site.gateway.mqtt(), &who.credentials);
-            let will = Publish::new(&who.reports(), "");
-            connect.will = Some(Publish {
-                qos,
-                retain,
-                ..will
-            });
-            let refused = Device::connect_with(connect)
-                .await
-                .err()
-                .expect("a refusal");
-            match protocol {
-                Protocol::V311 => {
-                    assert!(refused.reason.is_some_and(|code| (1..=5).contains(&code)))
-                }
-                Protocol::V5 => assert_eq!(refused.reason, Some(reason)),
-            }
-        }
+        let who = site.device();
+        let mut connect = Connect::new(protocol, site.gateway.mqtt(), &who.credentials);
+        connect.will = Some(Publish {
+            qos: 2,
+            retain: true,
+            ..Publish::new(&who.reports(), "last")
+        });
+        drop(Device::connect_with(connect).await.unwrap());
+        let stored = who.stored_count(&backend, 1).await;
+        assert_eq!(texts(&stored), ["last"], "{protocol:?}");
+        let (qos, retain) = (stored[0].header("Jw-Qos"), stored[0].header("Jw-Retain"));
+        assert_eq!((qos, retain), ("2", "1"));
     }
 }

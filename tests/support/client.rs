@@ -31,7 +31,7 @@ pub struct Connack {
 pub enum Inbound {
     /// A PUBLISH of ours left.
     Sent { packet_id: u16 },
-    /// PUBACK
+    /// PUBACK, or PUBCOMP of a PUBLISH of ours
     Acked { packet_id: u16, reason: u8 },
     /// PUBLISH
     Received(Received),
@@ -251,6 +251,10 @@ fn inbound_v4(event: mqtt4::Event) -> Inbound {
             packet_id: puback.pkid,
             reason: 0,
         },
+        mqtt4::Event::Incoming(v4::Packet::PubComp(pubcomp)) => Inbound::Acked {
+            packet_id: pubcomp.pkid,
+            reason: 0,
+        },
         mqtt4::Event::Incoming(v4::Packet::SubAck(suback)) => {
             let codes = suback.return_codes.into_iter();
             Inbound::Codes(codes.map(reason::suback_v4).collect())
@@ -275,6 +279,10 @@ fn inbound_v5(event: mqtt5::Event) -> Inbound {
         mqtt5::Event::Incoming(v5::Packet::PubAck(puback)) => Inbound::Acked {
             packet_id: puback.pkid,
             reason: reason::puback(puback.reason),
+        },
+        mqtt5::Event::Incoming(v5::Packet::PubComp(pubcomp)) => Inbound::Acked {
+            packet_id: pubcomp.pkid,
+            reason: reason::pubcomp(pubcomp.reason),
         },
         mqtt5::Event::Incoming(v5::Packet::SubAck(suback)) => {
             let codes = suback.return_codes.into_iter();

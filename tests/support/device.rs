@@ -157,7 +157,7 @@ impl Received {
     }
 }
 
-/// A PUBACK.
+/// A PUBACK, or the PUBCOMP of QoS 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Acked {
     /// Which PUBLISH of this device, as [`Device::publish`] numbered it.
@@ -186,7 +186,7 @@ pub struct Device {
     published: u64,
     /// Numbers of PUBLISH packets that rumqttc has not sent yet, with their QoS; it sends them in order.
     unsent: VecDeque<(u64, u8)>,
-    /// Sent with QoS 1: Packet Identifier to number.
+    /// Sent with QoS 1 or 2: Packet Identifier to number.
     inflight: HashMap<u16, u64>,
     acked: VecDeque<Acked>,
     received: VecDeque<Received>,
@@ -232,12 +232,12 @@ impl Device {
         number
     }
 
-    /// The next PUBACK, in the order in which they come.
+    /// The next PUBACK or PUBCOMP, in the order in which they come.
     ///
     /// # Errors
     /// [`Closed`] when there is none left and the connection is gone.
     pub async fn acked(&mut self) -> Result<Acked, Closed> {
-        within("PUBACK", async {
+        within("PUBACK or PUBCOMP", async {
             loop {
                 if let Some(acked) = self.acked.pop_front() {
                     return Ok(acked);

@@ -2,7 +2,7 @@
 
 use rumqttc::mqttbytes::v4;
 use rumqttc::v5::mqttbytes::v5::{
-    ConnectReturnCode, PubAckReason, SubscribeReasonCode, UnsubAckReason,
+    ConnectReturnCode, PubAckReason, PubCompReason, SubscribeReasonCode, UnsubAckReason,
 };
 
 /// CONNACK of 3.1.1.
@@ -53,6 +53,14 @@ pub fn puback(reason: PubAckReason) -> u8 {
         PubAckReason::PacketIdentifierInUse => 0x91,
         PubAckReason::QuotaExceeded => 0x97,
         PubAckReason::PayloadFormatInvalid => 0x99,
+    }
+}
+
+/// PUBCOMP of 5.
+pub fn pubcomp(reason: PubCompReason) -> u8 {
+    match reason {
+        PubCompReason::Success => 0x00,
+        PubCompReason::PacketIdentifierNotFound => 0x92,
     }
 }
 
