@@ -40,9 +40,9 @@ class Device:
         _flags, reason, properties = self.expect("connect")
         return reason.value, properties.json() if properties else {}
 
-    def publish(self, topic, payload, properties=None, qos=1):
-        """The reason code of PUBACK; for QoS 0 paho makes one up."""
-        self.client.publish(topic, payload, qos, properties=properties)
+    def publish(self, topic, payload, properties=None, qos=1, retain=False):
+        """The reason code of PUBACK, or of QoS 2's last answer; for QoS 0 paho makes one up."""
+        self.client.publish(topic, payload, qos, retain, properties=properties)
         _id, reason, _properties = self.expect("publish")
         return reason.value
 

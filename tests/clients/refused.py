@@ -1,4 +1,4 @@
-"""What paho is told when it asks for what it may not have, or what there is not; printed as JSON."""
+"""What paho is told when it asks for what it may have, and what it may not; printed as JSON."""
 
 import json
 import sys
@@ -17,11 +17,12 @@ def main(mqtt, version, who):
         device.closed()
         return code
 
-    def ended(qos, retain):
+    def published(topic, qos, retain):
         device = Device(mqtt, who, version)
         assert device.connect()[0] == 0
-        device.client.publish(up, "x", qos, retain)
-        return device.closed()
+        code = device.publish(topic, "x", qos=qos, retain=retain)
+        device.disconnect()
+        return code
 
     def will(qos, retain):
         device = Device(mqtt, who, version)
@@ -33,8 +34,9 @@ def main(mqtt, version, who):
     seen["wrong password"] = refused(password="00;hmacsha256")
     seen["unknown device"] = refused(client_id=who["client_id"] + "x", username="x" + who["username"])
     seen["no password"] = refused(password=None)
-    seen["qos 2"] = ended(2, False)
-    seen["retain"] = ended(1, True)
+    seen["qos 2"] = published(up, 2, False)
+    seen["qos 2 for another device"] = published(f"{up}x", 2, False)
+    seen["retain"] = published(up, 1, True)
     seen["will with qos 1"] = will(1, False)
     seen["will with qos 2"] = will(2, False)
     seen["will with retain"] = will(1, True)

@@ -41,21 +41,22 @@ async def main(mqtt, nats_url, version, who):
 
     device = Device(mqtt, who, version)
     seen["connack"] = device.connect()
-    seen["suback"] = device.subscribe(f"$thing/down/+/{path}")
+    seen["suback"] = device.subscribe(f"$thing/down/+/{path}", qos=2)
     seen["suback_other"] = device.subscribe(f"$thing/down/+/{path}x")
     up = f"$thing/up/property/{path}"
     device.publish(up, "zero", qos=0)
     seen["puback"] = device.publish(up, "one", user_properties(version))
+    seen["pubcomp"] = device.publish(up, "two", qos=2)
     seen["puback_other"] = device.publish(f"{up}x", "other")
 
-    seen["live"] = [show(await live.next_msg(timeout=DEADLINE_S)) for _ in range(2)]
-    stored = await durable.fetch(2, timeout=DEADLINE_S)
+    seen["live"] = [show(await live.next_msg(timeout=DEADLINE_S)) for _ in range(3)]
+    stored = await durable.fetch(3, timeout=DEADLINE_S)
     for message in stored:
         await message.ack_sync()
     seen["stored"] = [show(message) for message in stored]
     seen["unread"] = (await durable.consumer_info()).num_pending
 
-    headers = {"Jw-Type": "action", "Content-Type": "text/plain", "Jw-User-shift": "night"}
+    headers = {"Jw-Type": "action", "Jw-Qos": "2", "Content-Type": "text/plain", "Jw-User-shift": "night"}
     acked = await stream.publish(f"device.down.thing.{name}", b"down", headers=headers)
     seen["puback_down"] = [acked.stream, acked.seq > 0]
     [down] = await asyncio.to_thread(device.expect, "message")
