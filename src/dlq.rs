@@ -1,16 +1,17 @@
 //! Dead letters: what could not be delivered, kept in stream `DLQ` with its original bytes and the reason.
 //!
-//! Subject `dlq.downlink.<productID>.<deviceName>`. A dead letter is published in the background and counted; while NATS takes
-//! nothing for long it is lost, which is counted too.
+//! Subject `dlq.downlink.<productID>.<deviceName>`. Whoever gives a message up waits until its dead letter is stored; one that the
+//! stream refuses is lost, which is counted.
+
+use std::sync::Arc;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 
 use crate::device::DeviceId;
-use crate::jetstream::Publisher;
+use crate::jetstream::{Publisher, Receipts};
 use crate::mapping::Mapping;
-use crate::mqtt::Publish;
-use crate::telemetry;
+use crate::message::Message;
 
 /// Where dead letters go; cheap to clone.
 #[derive(Clone)]
@@ -33,21 +34,24 @@ impl DeadLetters {
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "dead_letters_lost",
-            "Dead letters that had no room",
+            "Dead letters that the stream refused",
             self.lost.clone(),
         );
     }
 
-    /// Keeps a downlink that its device will not get.
-    pub fn downlink(&self, device: &DeviceId, publish: &Publish, reason: &'static str) {
-        let now = telemetry::now_unix_ms();
-        let message = Mapping::dead_downlink(device, publish, reason, now);
-        let Some(permit) = self.publisher.try_permit(message.wire_bytes()) else {
-            self.lost.inc();
-            tracing::error!(%device, reason, "dead letter lost");
-            return;
-        };
+    /// Keeps a dead letter of a device; whether it is stored.
+    pub async fn keep(&self, device: &DeviceId, message: Message) -> bool {
+        let permit = self.publisher.permit(message.wire_bytes()).await;
+        let receipts = Arc::<Receipts>::default();
         let key = Mapping::device_tokens(device);
-        self.publisher.publish(&key, message, None, permit, None);
+        self.publisher
+            .publish(&key, message, None, permit, Some(&receipts));
+        std::future::poll_fn(|context| receipts.poll_finished(context, 0)).await;
+        let refused = receipts.take_refused();
+        for (_, refusal) in &refused {
+            self.lost.inc();
+            tracing::error!(%device, %refusal, "dead letter lost");
+        }
+        refused.is_empty()
     }
 }

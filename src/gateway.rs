@@ -17,7 +17,7 @@ use crate::auth::{Authenticator, Devices};
 use crate::config::{Config, Faults};
 use crate::connection::{self, Shared};
 use crate::dlq::DeadLetters;
-use crate::downlink::{self, Delivery, Live, Reports, Retained, Shares};
+use crate::downlink::{self, Delivery, Finished, Live, Reports, Retained, Shares};
 use crate::jetstream::provision::{self, Stream};
 use crate::jetstream::{Feed, Link, Publisher, Reader, publisher};
 use crate::mapping::{Mapping, Profile};
@@ -405,7 +405,7 @@ impl Parts<'_> {
             Arc::clone(&self.mapping),
             Arc::clone(&shared.router),
             Arc::clone(&shared.registry),
-            shared.downlinks.clone(),
+            shared.finished.clone(),
         );
         let run = live.run(self.services_stop.clone());
         self.services.spawn("downlink", OnExit::Shutdown, run);
@@ -441,12 +441,24 @@ impl Parts<'_> {
         downlinks.register(&mut self.metrics);
         let dead_letters = DeadLetters::new(stores.dead_letters);
         dead_letters.register(&mut self.metrics);
+        let reports = Reports::new(self.link.clone());
+        let reader = Reader::new(&self.link, &self.mapping.delivery.stream);
         telemetry::register_process(&mut self.metrics);
         let run: Box<str> = format!("{:016x}", telemetry::random_u64()).into();
         let mut session = self.config.session.clone();
         session.packet_bytes_max = self.packet_bytes_max();
         session.shared_subscriptions = self.config.profile == Profile::Open;
         let tasks = self.services.group();
+        let (finished, removals) = Finished::new(downlink::Parts {
+            mapping: Arc::clone(&self.mapping),
+            reader: reader.clone(),
+            metrics: downlinks.clone(),
+            reports: reports.clone(),
+            dead_letters,
+            tasks: tasks.clone(),
+        });
+        let removals = removals.run(self.services_stop.clone());
+        self.services.spawn("removals", OnExit::Shutdown, removals);
         let source = downlink::Source {
             stream: Arc::clone(&self.mapping.delivery.stream),
             inactive_threshold: Duration::from_secs(session.session_expiry_max_s.into()),
@@ -477,10 +489,10 @@ impl Parts<'_> {
                 tasks.clone(),
                 source,
             ),
-            reader: Reader::new(&self.link, &self.mapping.delivery.stream),
+            reader,
             retained: Retained::new(&self.link, Arc::clone(&self.mapping)),
-            reports: Reports::new(self.link.clone()),
-            dead_letters,
+            reports,
+            finished,
             metrics,
             downlinks,
             tasks,

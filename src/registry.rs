@@ -192,6 +192,14 @@ impl<M> Mailbox<M> {
             && queue.bytes < self.limit.bytes
     }
 
+    /// Takes out all messages that wait.
+    pub fn take_messages(&self) -> impl Iterator<Item = M> + use<M> {
+        let mut queue = self.lock();
+        queue.bytes = 0;
+        let messages = std::mem::take(&mut queue.messages);
+        messages.into_iter().map(|(message, _bytes)| message)
+    }
+
     /// How many messages wait.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -230,7 +238,8 @@ impl<M> Default for Registry<M> {
 impl<M> Registry<M> {
     /// Puts a new connection in the device's place; gives the one that was there, which is to be told and waited for.
     pub fn take(&self, device: &str, mailbox: &Arc<Mailbox<M>>) -> Option<Arc<Mailbox<M>>> {
-        self.table(device).insert(device.into(), Arc::clone(mailbox))
+        self.table(device)
+            .insert(device.into(), Arc::clone(mailbox))
     }
 
     /// The connection is over: removes it, unless another one has its place already, and lets that one go on.

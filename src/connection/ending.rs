@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use super::attachment::Attachment;
 use super::driver::Driver;
 use super::{afterlife, goodbye};
-use crate::downlink::{Leave, Outcome};
+use crate::downlink::Leave;
 use crate::mqtt::Publish;
 use crate::ownership::{End, Error, Held};
 use crate::session::CloseReason;
@@ -44,10 +44,7 @@ impl Driver {
             let (fenced, will) = last_write(held, end).await;
             if !fenced {
                 // Awaited, so that no other node can say sooner that the device is back.
-                shared
-                    .status
-                    .disconnected(slot, &connection, reason)
-                    .await;
+                shared.status.disconnected(slot, &connection, reason).await;
             }
             shared.registry.leave(&sender.tokens, &mailbox);
             if let Some(will) = will {
@@ -72,12 +69,8 @@ impl Driver {
         if self.outbound.is_idle() && self.mailbox.is_empty() {
             self.session.skip_to(position);
         }
-        self.purge_delivered();
-        let unacknowledged = self.mailbox.len() + self.session.unacknowledged_downlinks();
-        if unacknowledged > 0 && expiry_s == 0 {
-            self.shared
-                .downlinks
-                .count_all(Outcome::Unacknowledged, unacknowledged);
+        if expiry_s == 0 {
+            self.lose_unfinished();
         }
         End {
             session: (expiry_s > 0).then(|| self.session.record()),

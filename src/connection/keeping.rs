@@ -110,7 +110,6 @@ impl Driver {
             Kept::Saved => {
                 self.session.handle_saved();
                 self.drain_outputs(None);
-                self.purge_delivered();
                 self.resume();
             }
             Kept::Fenced => self.closing = Some(CloseReason::TakenOver),

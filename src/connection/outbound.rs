@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use super::Shared;
 use super::attachment::Attachment;
 use super::driver::Driver;
-use crate::downlink::{self, Delivery, Outcome, Receipt};
+use crate::downlink::{self, Delivery, Lost, Outcome, Receipt};
 use crate::jetstream::{Backlog, ReadError, Stored};
 use crate::mapping::Downlink;
 use crate::message::Subject;
@@ -54,9 +54,10 @@ pub(super) struct Outbound {
     read_back: VecDeque<Delivery>,
     /// What somebody wants to know the end of, by stream sequence.
     watched: HashMap<u64, Delivery>,
-    last_handed: u64,
-    /// Whether downlinks were finished since the stream was told to forget them.
-    delivered: bool,
+    /// Handed over with QoS 0, and not written yet.
+    handing: Option<u64>,
+    /// Of an earlier connection, with PUBREC: never read again, so who wants to know of them is not known.
+    released: Vec<u64>,
 }
 
 impl Outbound {
@@ -139,7 +140,7 @@ async fn read_again(shared: &Shared, source: &Source) -> Option<Arc<Downlink>> {
 }
 
 fn read(shared: &Shared, stored: &Stored) -> Option<Arc<Downlink>> {
-    downlink::read(&shared.mapping, &shared.downlinks, stored)
+    downlink::read(&shared.mapping, stored)
 }
 
 async fn retry(what: &str, error: &ReadError) {
@@ -157,6 +158,12 @@ impl Driver {
                 tracing::warn!(device = %self.sender.device.id, %filter, reason = problem.words, "subscription not resumed");
             }
         }
+        let unfinished = self.session.unfinished();
+        let released = unfinished.filter_map(|(source, is_released)| {
+            let sequence = source.sequence()?;
+            is_released.then_some(sequence)
+        });
+        self.outbound.released = released.collect();
         let resend = self.session.to_resend();
         if !resend.is_empty() {
             self.outbound.add(&self.shared, Job::Resend(resend));
@@ -201,7 +208,7 @@ impl Driver {
         match fetched {
             Fetched::Resend(found) => {
                 for (packet_id, downlink) in found {
-                    let publish = downlink.and_then(|downlink| self.in_time(downlink));
+                    let publish = downlink.and_then(|downlink| self.in_time(&downlink));
                     self.session.handle_resend(packet_id, publish);
                 }
             }
@@ -220,9 +227,7 @@ impl Driver {
         let refused = self.session.handle_retained(filter, publishes.collect());
         if refused > 0 {
             tracing::warn!(device = %self.sender.device.id, %filter, refused, "more retained messages than a session may have");
-            self.shared
-                .downlinks
-                .count_all(Outcome::TooMany, refused);
+            self.shared.downlinks.count_all(Outcome::TooMany, refused);
         }
     }
 
@@ -230,26 +235,31 @@ impl Driver {
         if page.is_empty() {
             return self.session.skip_to(up_to);
         }
-        let downlinks = page.iter().filter_map(|stored| read(&self.shared, stored));
-        let deliveries = downlinks.map(Delivery::new);
-        self.outbound.read_back.extend(deliveries);
-        self.outbound
-            .jobs
-            .push_front(Job::Backlog(backlog, up_to));
+        for stored in page {
+            match read(&self.shared, stored) {
+                Some(downlink) => self.outbound.read_back.push_back(Delivery::new(downlink)),
+                None => self.lost(Lost::at(stored.sequence, Outcome::Unmapped)),
+            }
+        }
+        self.outbound.jobs.push_front(Job::Backlog(backlog, up_to));
     }
 
     /// A message that was read again, as the device gets it; none if its lifetime is over. One that may be half delivered
     /// goes on all the same [MQTT-4.3.3-7].
-    fn in_time(&self, downlink: Arc<Downlink>) -> Option<Publish> {
-        let publish = downlink.publish(telemetry::now_unix_ms());
-        if publish.is_some() {
-            return publish;
+    fn in_time(&mut self, downlink: &Arc<Downlink>) -> Option<Publish> {
+        let half_delivered = downlink.qos == QoS::ExactlyOnce;
+        let publish = downlink
+            .publish(telemetry::now_unix_ms())
+            .or_else(|| half_delivered.then(|| downlink.as_publish()));
+        if publish.is_none() {
+            self.lost(Lost::read(downlink, Outcome::Expired));
+        } else if downlink.receipt.is_some() {
+            let delivery = Delivery::new(Arc::clone(downlink));
+            self.outbound
+                .watched
+                .insert(downlink.stream_sequence, delivery);
         }
-        if downlink.qos == QoS::ExactlyOnce {
-            return Some(downlink.as_publish());
-        }
-        self.undeliverable(&Delivery::new(downlink), Outcome::Expired);
-        None
+        publish
     }
 
     /// Hands over what was read back, as far as there is room.
@@ -276,13 +286,13 @@ impl Driver {
             (None, false) => Source::Stream(sequence),
         };
         let Some(publish) = downlink.publish(telemetry::now_unix_ms()) else {
-            self.undeliverable(&delivery, Outcome::Expired);
-            delivery.done();
+            self.lose(&delivery, Outcome::Expired);
             if delivery.share.is_none() {
                 self.session.skip_to(sequence);
             }
             return;
         };
+        let is_new = sequence > self.session.taken();
         let own = downlink.publisher.as_deref() == Some(&*self.connection.client_id);
         let incoming = Incoming {
             publish,
@@ -291,22 +301,25 @@ impl Driver {
         };
         match self.session.handle_downlink(incoming) {
             Delivered::Sent(qos) => self.watch(delivery, qos),
-            Delivered::NotSubscribed => {
-                self.undeliverable(&delivery, Outcome::NotSubscribed);
-                delivery.done();
+            Delivered::NotSubscribed => self.lose(&delivery, Outcome::NotSubscribed),
+            // From before the subscription, if it was not handed over before.
+            Delivered::Skipped if is_new && self.shared.mapping.has_one_receiver() => {
+                self.lose(&delivery, Outcome::NotSubscribed)
             }
             Delivered::Skipped => delivery.done(),
+            Delivered::Missed => self.lose(&delivery, Outcome::Missed),
         }
     }
 
     /// A downlink is on its way to the device: keeps in mind what somebody wants to know about.
     fn watch(&mut self, delivery: Delivery, qos: QoS) {
-        self.outbound.delivered = true;
+        let sequence = delivery.downlink.stream_sequence;
+        if qos == QoS::AtMostOnce {
+            self.outbound.handing = Some(sequence);
+        }
         if delivery.downlink.receipt.is_none() && delivery.share.is_none() {
             return;
         }
-        let sequence = delivery.downlink.stream_sequence;
-        self.outbound.last_handed = sequence;
         self.outbound.watched.insert(sequence, delivery);
         self.drain_outputs(None);
         // What could not be written is not watched any more.
@@ -330,6 +343,11 @@ impl Driver {
     /// A PUBLISH is written.
     pub(super) fn handle_sent(&mut self, publish: &Publish) {
         self.shared.downlinks.count(Outcome::Sent);
+        if publish.qos == QoS::AtMostOnce
+            && let Some(sequence) = self.outbound.handing.take()
+        {
+            self.shared.finished.delivered(sequence);
+        }
         if publish.qos == QoS::ExactlyOnce
             && !self.outbound.watched.is_empty()
             && let Some(packet_id) = publish.packet_id
@@ -344,75 +362,93 @@ impl Driver {
     /// A PUBLISH cannot be written to the device; the next one can.
     pub(super) fn handle_unsendable(&mut self, publish: &Publish, outcome: Outcome) {
         let source = self.session.handle_undeliverable(publish.packet_id);
-        // With QoS 0 it is the one that was handed over last.
         let sequence = match source {
             Some(source) => source.sequence(),
-            None => Some(self.outbound.last_handed),
+            None => self.outbound.handing.take(),
         };
-        if let Some(delivery) = sequence.and_then(|last| self.outbound.watched.remove(&last)) {
-            self.report(&delivery, Receipt::Rejected);
-            delivery.done();
-        }
-        self.shared.downlinks.count(outcome);
-        self.shared
-            .dead_letters
-            .downlink(&self.sender.device.id, publish, outcome.as_str());
+        self.lost(Lost {
+            outcome,
+            sequence,
+            downlink: None,
+            publish: Some(publish.clone()),
+        });
     }
 
     /// The device is done with a downlink.
     pub(super) fn settled(&mut self, source: &Source, outcome: Result<(), ReasonCode>) {
-        let delivery = source
-            .sequence()
-            .and_then(|sequence| self.outbound.watched.remove(&sequence));
-        let Some(delivery) = delivery else {
+        let Some(sequence) = source.sequence() else {
             return;
         };
-        delivery.done();
-        let receipt = match outcome {
-            Ok(()) => Receipt::Delivered,
-            Err(_) => Receipt::Rejected,
-        };
-        self.report(&delivery, receipt);
-    }
-
-    fn undeliverable(&self, delivery: &Delivery, outcome: Outcome) {
-        let downlink = &delivery.downlink;
-        self.shared.downlinks.count(outcome);
-        // In the open profile a subject may be selected and its topic not match: the message is for others.
-        if outcome == Outcome::NotSubscribed && !self.shared.mapping.has_one_receiver() {
-            return;
+        if outcome.is_err() {
+            return self.lost(Lost::at(sequence, Outcome::Refused));
         }
-        tracing::warn!(device = %self.sender.device.id, id = downlink.id, ?outcome, "downlink not delivered");
-        self.report(
-            delivery,
-            match outcome {
-                Outcome::Expired => Receipt::Expired,
-                _ => Receipt::Rejected,
-            },
-        );
-        let device = &self.sender.device.id;
-        self.shared
-            .dead_letters
-            .downlink(device, &downlink.as_publish(), outcome.as_str());
+        if let Some(delivery) = self.outbound.watched.remove(&sequence) {
+            delivery.done();
+            self.report(&delivery, Receipt::Delivered);
+        }
+        let released = &mut self.outbound.released;
+        if let Some(place) = released.iter().position(|known| *known == sequence) {
+            released.swap_remove(place);
+            self.report_released(sequence);
+        } else {
+            self.shared.finished.delivered(sequence);
+        }
     }
 
-    /// Lets the stream forget what the device is done with.
-    pub(super) fn purge_delivered(&mut self) {
-        if std::mem::take(&mut self.outbound.delivered) && self.shared.mapping.has_one_receiver() {
-            let filters = self.session.subscriptions().map(TopicFilter::topics);
-            let subjects: BTreeSet<Subject> = filters
-                .filter_map(|filter| self.shared.mapping.subscription(filter))
-                .flatten()
-                .collect();
-            let shared = Arc::clone(&self.shared);
-            let up_to = self.session.finished_up_to();
-            self.shared.tasks.spawn("purge", OnExit::Log, async move {
-                for subject in subjects {
-                    if let Err(error) = shared.reader.purge(&subject, up_to).await {
-                        tracing::debug!(%subject, %error, "delivered downlinks not purged");
-                    }
-                }
-            });
+    /// What was sent on an earlier connection is read for the sake of its receipt.
+    fn report_released(&self, sequence: u64) {
+        let (shared, device) = (Arc::clone(&self.shared), self.sender.device.id.clone());
+        let report = async move {
+            if let Some(downlink) = read_again(&shared, &Source::Stream(sequence)).await {
+                shared
+                    .reports
+                    .report(&device, &downlink, Receipt::Delivered);
+            }
+            shared.finished.delivered(sequence);
+        };
+        self.shared.tasks.spawn("receipt", OnExit::Log, report);
+    }
+
+    /// The device does not get what was to be handed over.
+    fn lose(&mut self, delivery: &Delivery, outcome: Outcome) {
+        delivery.done();
+        // Where a message is for whoever subscribes, a session that does not want it loses nothing.
+        let unwanted = matches!(outcome, Outcome::NotSubscribed | Outcome::Missed);
+        if unwanted && !self.shared.mapping.has_one_receiver() {
+            return self.shared.downlinks.count(outcome);
+        }
+        self.lost(Lost::read(&delivery.downlink, outcome));
+    }
+
+    fn lost(&mut self, lost: Lost) {
+        let watched = lost
+            .sequence
+            .and_then(|sequence| self.outbound.watched.remove(&sequence));
+        if let Some(delivery) = watched {
+            delivery.done();
+        }
+        self.shared.finished.lost(&self.sender.device.id, lost);
+    }
+
+    /// The session ends with the connection: nobody gets any more what the device has not finished.
+    pub(super) fn lose_unfinished(&mut self) {
+        let mut unfinished: Vec<u64> = self
+            .session
+            .unfinished()
+            .filter_map(|(source, _)| source.sequence())
+            .collect();
+        let waiting = std::mem::take(&mut self.outbound.read_back);
+        let waiting = waiting.into_iter().chain(self.mailbox.take_messages());
+        let waiting = waiting.filter(|delivery| delivery.share.is_none());
+        unfinished.extend(waiting.map(|delivery| delivery.downlink.stream_sequence));
+        match self.shared.mapping.has_one_receiver() {
+            true => unfinished
+                .into_iter()
+                .for_each(|sequence| self.lost(Lost::at(sequence, Outcome::Unacknowledged))),
+            false => {
+                let downlinks = &self.shared.downlinks;
+                downlinks.count_all(Outcome::Unacknowledged, unfinished.len());
+            }
         }
     }
 }

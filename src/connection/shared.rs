@@ -7,8 +7,7 @@ use bytestring::ByteString;
 
 use super::{Config, Metrics};
 use crate::auth::Authenticator;
-use crate::dlq::DeadLetters;
-use crate::downlink::{self, Delivery, Reports, Retained, Shares};
+use crate::downlink::{self, Delivery, Finished, Reports, Retained, Shares};
 use crate::jetstream::Reader;
 use crate::mapping::Mapping;
 use crate::ownership::Ownership;
@@ -50,8 +49,8 @@ pub struct Shared {
     pub retained: Retained,
     /// Who wants to know what became of a downlink.
     pub reports: Reports,
-    /// What could not be delivered.
-    pub dead_letters: DeadLetters,
+    /// What becomes of downlinks that devices are done with.
+    pub finished: Finished,
     /// Counters of connections.
     pub metrics: Metrics,
     /// Counters of downlinks.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Delivery, Metrics, Outcome};
+use super::{Delivery, Finished, Lost, Outcome};
 use crate::jetstream::{Fed, Feed, Stored};
 use crate::mapping::{Downlink, Mapping};
 use crate::registry::Registry;
@@ -16,25 +16,26 @@ pub struct Live {
     mapping: Arc<Mapping>,
     router: Arc<Router<Delivery>>,
     registry: Arc<Registry<Delivery>>,
-    metrics: Metrics,
+    finished: Finished,
 }
 
 impl Live {
-    /// Delivery from `feed` through `router`.
+    /// Delivery from `feed` through `router`; and to the one device that a message is for, in the `registry`, whether it
+    /// subscribed or not.
     #[must_use]
     pub fn new(
         feed: Feed,
         mapping: Arc<Mapping>,
         router: Arc<Router<Delivery>>,
         registry: Arc<Registry<Delivery>>,
-        metrics: Metrics,
+        finished: Finished,
     ) -> Self {
         Self {
             feed,
             mapping,
             router,
             registry,
-            metrics,
+            finished,
         }
     }
 
@@ -61,21 +62,41 @@ impl Live {
         let sequence = stored.sequence;
         let subject = stored.message.subject.clone();
         let bytes = stored.message.wire_bytes();
-        let read = || read(&self.mapping, &self.metrics, &stored).map(Delivery::new);
+        let metrics = self.finished.metrics();
+        let read = || read(&self.mapping, &stored).map(Delivery::new);
         match self.router.dispatch(sequence, &subject, bytes, read) {
-            0 => self.metrics.count(Outcome::Offline),
-            taken => self.metrics.count_all(Outcome::Handed, taken),
+            0 if self.deliver_unwanted(&stored, bytes) => metrics.count(Outcome::Handed),
+            0 => metrics.count(Outcome::Offline),
+            taken => metrics.count_all(Outcome::Handed, taken),
+        }
+    }
+
+    /// A device that is here is to say itself that it did not subscribe: behind all that it was sent before, and not while its
+    /// session is being taken up.
+    fn deliver_unwanted(&self, stored: &Stored, bytes: usize) -> bool {
+        let Some(device) = self.mapping.receiver(&stored.message.subject) else {
+            return false;
+        };
+        let Some(mailbox) = self.registry.find(&Mapping::device_tokens(&device)) else {
+            return false;
+        };
+        match read(&self.mapping, stored) {
+            Some(downlink) => mailbox.deliver(Delivery::new(downlink), bytes).is_ok(),
+            None => {
+                let lost = Lost::at(stored.sequence, Outcome::Unmapped);
+                self.finished.lost(&device, lost);
+                true
+            }
         }
     }
 }
 
-/// What devices get of a stored message; none, and counted, if no PUBLISH can be made of it.
+/// What devices get of a stored message; none if no PUBLISH can be made of it.
 #[must_use]
-pub fn read(mapping: &Mapping, metrics: &Metrics, stored: &Stored) -> Option<Arc<Downlink>> {
+pub fn read(mapping: &Mapping, stored: &Stored) -> Option<Arc<Downlink>> {
     mapping
         .downlink(&stored.message)
         .inspect_err(|error| {
-            metrics.count(Outcome::Unmapped);
             tracing::warn!(subject = %stored.message.subject, sequence = stored.sequence, %error, "downlink cannot be mapped");
         })
         .ok()

@@ -24,6 +24,12 @@ pub enum Outcome {
     TooLarge,
     /// Its lifetime was over.
     Expired,
+    /// Older than what fits beside it into the bytes that may wait for a device.
+    Overflow,
+    /// The device refused it.
+    Refused,
+    /// With QoS 0, and the device was away.
+    Missed,
     /// The connection ended before the device had it, or before the device said so.
     Unacknowledged,
 }
@@ -41,6 +47,9 @@ impl Outcome {
             Self::NotSubscribed => "not_subscribed",
             Self::TooLarge => "too_large",
             Self::Expired => "expired",
+            Self::Overflow => "overflow",
+            Self::Refused => "refused",
+            Self::Missed => "missed",
             Self::Unacknowledged => "unacknowledged",
         }
     }

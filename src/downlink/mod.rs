@@ -4,6 +4,7 @@
 //! subscription, channel, task or consumer per device (PERFORMANCE). What a session missed is read back by its connection.
 
 mod delivery;
+mod finished;
 mod live;
 mod metrics;
 mod report;
@@ -13,6 +14,7 @@ mod share_token;
 mod shared;
 
 pub use delivery::Delivery;
+pub use finished::{Finished, Lost, Parts, Removals};
 pub use live::{Live, read};
 pub use metrics::{Metrics, Outcome};
 pub use report::{Receipt, Reports};

@@ -71,7 +71,10 @@ impl Retained {
         max: usize,
     ) -> Result<Vec<Arc<Downlink>>, ReadError> {
         let stored = self.reader.last(filters, max).await?;
-        Ok(stored.iter().filter_map(|stored| self.read(stored)).collect())
+        Ok(stored
+            .iter()
+            .filter_map(|stored| self.read(stored))
+            .collect())
     }
 
     /// The one of a topic.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::backlog::Backlog;
 use super::direct::{Direct, End, Query};
@@ -117,15 +117,17 @@ impl Reader {
         Backlog::new(self.clone(), filters, after, up_to)
     }
 
-    /// Removes the messages of a literal subject up to this sequence, this one among them; gives how many there were.
+    /// Removes the message with this sequence; whether it was there.
     ///
     /// # Errors
     /// [`Error::Unanswered`], [`Error::Refused`].
-    pub async fn purge(&self, subject: &str, up_to: u64) -> Result<u64, Error> {
-        let api = format!("$JS.API.STREAM.PURGE.{}", self.direct.stream());
-        let query = json!({ "filter": subject, "seq": up_to.saturating_add(1) });
+    pub async fn remove(&self, sequence: u64) -> Result<bool, Error> {
+        const NO_MESSAGE: [u64; 2] = [10_043, 10_057];
+        let api = format!("$JS.API.STREAM.MSG.DELETE.{}", self.direct.stream());
+        let query = json!({ "seq": sequence, "no_erase": true });
         match self.direct.api(&api, &query).await? {
-            Ok(answer) => Ok(answer.get("purged").and_then(Value::as_u64).unwrap_or(0)),
+            Ok(_removed) => Ok(true),
+            Err(error) if NO_MESSAGE.contains(&error.err_code) => Ok(false),
             Err(error) => Err(error.refused(&api)),
         }
     }

@@ -25,6 +25,7 @@ mod subject;
 mod template;
 mod uplink;
 
+pub use dead::Death;
 pub use downlink::{Downlink, Expiry};
 pub use envelope::{CONTENT_TYPE, DeviceMessage, UserProperty};
 pub use explain::Explanation;

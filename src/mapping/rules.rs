@@ -16,6 +16,7 @@ use super::settings::{Profile, Settings};
 use super::source::{Fault, Source};
 use super::streams::{Declared, Stream};
 use super::subject::{self, SUBJECT_BYTES_MAX};
+use super::template::Named;
 use crate::device::{Address, DeviceId, Direction};
 use crate::message::Subject;
 
@@ -157,6 +158,16 @@ impl Mapping {
         template.write(&id, filter, &mut out);
         Some(vec![take(&mut out)])
             .filter(|filters| filters.iter().all(|f| f.len() <= SUBJECT_BYTES_MAX))
+    }
+
+    /// The one device that a message of [`Self::delivery`] on this subject is for; none if it is for whoever subscribes.
+    #[must_use]
+    pub fn receiver(&self, subject: &str) -> Option<DeviceId> {
+        let mut delivered = self.rules.iter().filter(|rule| rule.is_delivered());
+        delivered.find_map(|rule| match rule.subject.value.read(subject)? {
+            Named::Device(id) => Some(id),
+            Named::Topic(_) => None,
+        })
     }
 
     /// Whether a message of [`Self::delivery`] is for one device alone; otherwise for whoever subscribes.

@@ -52,7 +52,7 @@ impl Session {
         };
         publish.qos = publish.qos.min(delivery.qos); // [MQTT-3.8.4-8]
         if publish.qos == QoS::AtMostOnce && matches!(source, Source::Backlog(_)) {
-            return Delivered::Skipped;
+            return Delivered::Missed;
         }
         publish.retain &= delivery.retain_as_published; // [MQTT-3.3.1-12], [MQTT-3.3.1-13]
         publish.properties.subscription_identifiers = delivery.identifiers;
@@ -254,11 +254,9 @@ impl Session {
         self.downlink.source(packet_id)
     }
 
-    /// The device is done with everything up to this stream sequence.
-    #[must_use]
-    pub fn finished_up_to(&self) -> u64 {
-        let inflight = self.downlink.sources().filter_map(Source::sequence);
-        inflight.min().map_or(self.taken, |oldest| oldest.saturating_sub(1).min(self.taken))
+    /// Where what the device has not finished came from, in order, and whether PUBREC came for it.
+    pub fn unfinished(&self) -> impl Iterator<Item = (&Source, bool)> {
+        self.downlink.unfinished()
     }
 
     /// The highest stream sequence that was handed over, or that does not concern the session.

@@ -84,9 +84,12 @@ impl DownlinkWindow {
         }
     }
 
-    /// Where each of them came from.
-    pub(super) fn sources(&self) -> impl Iterator<Item = &Source> {
-        self.slots.iter().map(|slot| &slot.source)
+    /// Where each of them came from, and whether PUBREC came for it.
+    pub(super) fn unfinished(&self) -> impl Iterator<Item = (&Source, bool)> {
+        let is_released = |slot: &Slot| matches!(slot.state, State::Released);
+        self.slots
+            .iter()
+            .map(move |slot| (&slot.source, is_released(slot)))
     }
 
     /// Sequences mean another stream from now on: what was not read again yet is gone, and what is on its way will not be

@@ -64,6 +64,8 @@ pub enum Delivered {
     Sent(QoS),
     /// No filter of this session matches.
     NotSubscribed,
-    /// It is not for this session: QoS 0 of a backlog, its own with No Local, from before the subscription, or handed over before.
+    /// It is not for this session: its own with No Local, from before the subscription, or handed over before.
     Skipped,
+    /// With QoS 0 it is not sent late: it is of a backlog.
+    Missed,
 }
