@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -43,6 +44,7 @@ pub struct Mailbox<M> {
     queue: Mutex<Queue<M>>,
     waker: AtomicWaker,
     gone: Notify,
+    epoch: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -104,7 +106,19 @@ impl<M> Mailbox<M> {
             }),
             waker: AtomicWaker::new(),
             gone: Notify::new(),
+            epoch: AtomicU64::new(0),
         }
+    }
+
+    /// The connection holds its session, since this epoch.
+    pub fn set_epoch(&self, epoch: u64) {
+        self.epoch.store(epoch, Ordering::Release);
+    }
+
+    /// The epoch of the connection; 0 while it does not hold the session yet.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
     }
 
     /// Returns once the connection has left the registry: it will do nothing for its device any more.
@@ -260,6 +274,17 @@ impl<M> Registry<M> {
     #[must_use]
     pub fn find(&self, device: &str) -> Option<Arc<Mailbox<M>>> {
         self.table(device).get(device).map(Arc::clone)
+    }
+
+    /// All connected devices.
+    #[must_use]
+    pub fn all(&self) -> Vec<(Box<str>, Arc<Mailbox<M>>)> {
+        let mut all = Vec::new();
+        for table in &self.tables {
+            let table = table.lock().unwrap_or_else(PoisonError::into_inner);
+            all.extend(table.iter().map(|(key, mailbox)| (key.clone(), Arc::clone(mailbox))));
+        }
+        all
     }
 
     /// Says `command` to every connection.

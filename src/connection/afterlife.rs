@@ -7,17 +7,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use crate::device::{Connection, Device};
+use crate::jetstream::Refusal;
 use crate::mapping::Mapping;
 use crate::mqtt::Publish;
 use crate::ownership::{Kind, Orphan};
 use crate::session::CloseReason;
+use crate::status::Slot;
 use crate::tasks::OnExit;
 use crate::uplink::Sender;
 
-/// Publishes a Will under an id of its connection, so that whoever does it again adds nothing; returns once it is finished.
+/// Publishes a Will under an id of its connection, so that whoever does it again adds nothing; returns once it is stored, or
+/// the stream refused it.
 ///
 /// It was authorised when it was accepted (G10).
-pub(super) async fn publish_will(shared: Arc<Shared>, owner: Connection, will: Publish) {
+pub(super) async fn publish_will(shared: &Shared, owner: &Connection, will: &Publish) {
     let device = Device {
         id: owner.device.clone(),
         scope: shared.authenticator.scope(),
@@ -25,23 +28,31 @@ pub(super) async fn publish_will(shared: Arc<Shared>, owner: Connection, will: P
     };
     let tokens = Mapping::device_tokens(&owner.device).into();
     let mut sender = Sender::new(device, &tokens, &owner.connection_id, &shared.run);
-    let id: Box<str> = format!("{}.will", owner.connection_id).into();
-    let prepared = match shared.uplink.prepare(&mut sender, &will, Some(id)) {
-        Ok(prepared) => prepared,
-        Err(error) => {
-            tracing::warn!(device = %owner.device, %error, "will not published");
-            return;
+    loop {
+        let id: Box<str> = format!("{}.will", owner.connection_id).into();
+        let prepared = match shared.uplink.prepare(&mut sender, will, Some(id)) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                tracing::warn!(device = %owner.device, %error, "will not published");
+                return;
+            }
+        };
+        if let Some(retained) = &prepared.retained {
+            shared.retained.write(retained).await;
         }
-    };
-    if let Some(retained) = &prepared.retained {
-        shared.retained.write(retained).await;
-    }
-    let permit = shared.uplink.clone().permit(will.content_bytes()).await;
-    shared.uplink.publish(&mut sender, prepared, permit);
-    let receipts = Arc::clone(&sender.receipts);
-    std::future::poll_fn(|context| receipts.poll_finished(context, 0)).await;
-    for (_, refusal) in receipts.take_refused() {
-        tracing::warn!(device = %owner.device, %refusal, "will not stored");
+        let permit = shared.uplink.clone().permit(will.content_bytes()).await;
+        let before = sender.accepted;
+        shared.uplink.publish(&mut sender, prepared, permit);
+        let receipts = Arc::clone(&sender.receipts);
+        std::future::poll_fn(|context| receipts.poll_finished(context, before)).await;
+        match receipts.take_refused().pop() {
+            None => return,
+            Some((_, Refusal::Unanswered)) => {}
+            Some((_, refusal)) => {
+                tracing::warn!(device = %owner.device, %refusal, "will not stored");
+                return;
+            }
+        }
     }
 }
 
@@ -57,24 +68,24 @@ pub async fn run(
             orphan = orphans.recv() => orphan,
         };
         let Some(orphan) = orphan else { return };
-        let care = care(Arc::clone(&shared), orphan);
-        shared.tasks.spawn("orphan", OnExit::Log, care);
+        let shared = Arc::clone(&shared);
+        let tasks = shared.tasks.clone();
+        tasks.spawn("orphan", OnExit::Log, async move {
+            let slot = shared.status.slot().await;
+            care(&shared, orphan, slot).await;
+        });
     }
 }
 
-async fn care(shared: Arc<Shared>, mut orphan: Orphan) {
+/// Does what a session is owed, and writes its end last.
+pub(super) async fn care(shared: &Shared, orphan: Orphan, slot: Slot) {
+    let connection = &orphan.connection;
     if orphan.kind == Kind::Lost {
-        let slot = shared.status.slot().await;
-        shared
-            .status
-            .disconnected(slot, &orphan.connection, CloseReason::NodeLost)
-            .await;
+        let reason = CloseReason::NodeLost;
+        shared.status.disconnected(slot, connection, reason).await;
     }
-    if let Some(will) = orphan.will.take() {
-        publish_will(Arc::clone(&shared), orphan.connection.clone(), will).await;
+    if let Some(will) = &orphan.will {
+        publish_will(shared, connection, will).await;
     }
-    let connection_id = orphan.connection.connection_id.clone();
-    if let Err(error) = orphan.settle().await {
-        tracing::info!(%connection_id, %error, "orphan not settled");
-    }
+    orphan.held.settle().await;
 }

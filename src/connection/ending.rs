@@ -3,19 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::attachment::Attachment;
 use super::driver::Driver;
-use super::{afterlife, goodbye};
+use super::keeping::Keeper;
+use super::{Shared, afterlife, goodbye};
+use crate::device::Connection;
 use crate::downlink::Leave;
-use crate::mqtt::Publish;
-use crate::ownership::{End, Error, Held};
+use crate::ownership::End;
 use crate::session::CloseReason;
-use crate::telemetry;
+use crate::tasks::OnExit;
 
-/// How long the last write of a session may take; after it, its progress since the write before is repeated.
-const LAST_WRITE_MAX: Duration = Duration::from_secs(5);
+/// How long the device is not let in again because its last connection is not over; the rest is done beside the new one.
+const FAREWELL_MAX: Duration = Duration::from_secs(5);
 /// How long a device may take to read the last packets.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 
@@ -38,18 +40,16 @@ impl Driver {
             sender,
             ..
         } = *self;
+        let (done, is_over) = oneshot::channel::<()>();
+        let tasks = shared.tasks.clone();
+        let beside = Arc::clone(&shared);
+        tasks.spawn("farewell", OnExit::Log, async move {
+            say_over(&beside, keeper, connection, end, reason).await;
+            drop(done);
+        });
         let leave = async {
-            let held = keeper.finish(LAST_WRITE_MAX).await;
-            let slot = shared.status.slot().await;
-            let (fenced, will) = last_write(held, end).await;
-            if !fenced {
-                // Awaited, so that no other node can say sooner that the device is back.
-                shared.status.disconnected(slot, &connection, reason).await;
-            }
+            drop(timeout(FAREWELL_MAX, is_over).await);
             shared.registry.leave(&sender.tokens, &mailbox);
-            if let Some(will) = will {
-                afterlife::publish_will(Arc::clone(&shared), connection, will).await;
-            }
         };
         let goodbye = timeout(GOODBYE_MAX, wire.finish());
         let ((), _) = tokio::join!(biased; leave, goodbye);
@@ -80,21 +80,21 @@ impl Driver {
     }
 }
 
-/// Writes how the session is left: whether another connection holds it, and the Will to be published now.
-async fn last_write(held: Option<Held>, end: End) -> (bool, Option<Publish>) {
-    let Some(mut held) = held else {
-        return (true, None);
+/// The last word about a connection: its status, its Will and its session, in this order: should the node die in between,
+/// whoever finds the session says it all once more, under the same ids. A connection that was cut off says nothing.
+async fn say_over(shared: &Shared, keeper: Keeper, connection: Connection, end: End, reason: CloseReason) {
+    let Some(mut held) = keeper.finish().await else {
+        return;
     };
-    match timeout(LAST_WRITE_MAX, held.end(end)).await {
-        Ok(Ok(will)) => (false, will),
-        Ok(Err(Error::Fenced)) => (true, None),
-        Ok(Err(Error::Unavailable(error))) => {
-            tracing::warn!(%error, "session not written at its end");
-            (false, held.will_now(telemetry::now_unix_ms()))
-        }
-        Err(_) => {
-            tracing::warn!("session not written at its end in time");
-            (false, held.will_now(telemetry::now_unix_ms()))
-        }
+    let will = held.leave(end);
+    if !held.is_held().await {
+        return;
     }
+    let slot = shared.status.slot().await;
+    // Awaited, so that no other node can say sooner that the device is back.
+    shared.status.disconnected(slot, &connection, reason).await;
+    if let Some(will) = will {
+        afterlife::publish_will(shared, &connection, &will).await;
+    }
+    held.settle().await;
 }

@@ -15,13 +15,14 @@ use super::{Shared, afterlife};
 use crate::auth;
 use crate::auth::acl::Action;
 use crate::device::{Connection, Device, Scope};
+use crate::downlink::Delivery;
 use crate::mapping::Mapping;
 use crate::mqtt::{Connect, Packet, Publish, ReasonCode, Version, Will};
 use crate::net;
 use crate::net::Accepted;
-use crate::ownership::{Request, WillMessage};
+use crate::ownership::{self, Claim, Held, Request, WillMessage};
 use crate::registry::{Command, Mailbox};
-use crate::session::{CloseReason, Session, Start};
+use crate::session::{Record, Session, Start};
 use crate::session::connect::{Agreement, agree, refusal};
 use crate::status::Slot;
 use crate::tasks::OnExit;
@@ -240,7 +241,11 @@ impl Admitted {
         let mailbox = Arc::new(Mailbox::new(self.device.id.clone(), shared.config.mailbox()));
         if let Some(previous) = shared.registry.take(&key, &mailbox) {
             previous.command(Command::TakenOver);
-            previous.left().await;
+            let limit = Duration::from_millis(shared.config.handshake_timeout_ms);
+            if timeout(limit, previous.left()).await.is_err() {
+                shared.registry.leave(&key, &mailbox);
+                return Err((wire, unavailable()));
+            }
         }
         let mut connection = Connection {
             device: self.device.id.clone(),
@@ -252,6 +257,7 @@ impl Admitted {
             connected_at_ms: telemetry::now_unix_ms(),
         };
         let will = self.connect.will.map(will_message);
+        let (connected, disconnected) = self.slots;
         let request = Request {
             key: &key,
             connection: &connection,
@@ -259,39 +265,27 @@ impl Admitted {
             expiry_s: self.agreement.session_expiry_s,
             will: will.as_ref(),
         };
-        let claimed = match shared.ownership.claim(request).await {
+        let (held, restored) = match claim(shared, request, disconnected).await {
             Ok(claimed) => claimed,
             Err(error) => {
                 tracing::error!(%connection.client_id, %error, "session not claimed");
-                shared.registry.leave(&key, &mailbox);
-                let refused = Refused::with(ReasonCode::ServerUnavailable, Rejected::Unavailable);
-                return Err((wire, refused));
+                give_up(shared, key, mailbox, connection.connection_id);
+                return Err((wire, unavailable()));
             }
         };
-        connection.epoch = claimed.held.epoch();
-        let (connected, disconnected) = self.slots;
-        if let Some(fenced) = &claimed.fenced {
-            let reason = CloseReason::NodeLost;
-            shared
-                .status
-                .disconnected(disconnected, &fenced.connection, reason)
-                .await;
-        }
+        connection.epoch = held.epoch();
+        mailbox.set_epoch(connection.epoch);
         shared.status.connected(connected, &connection);
-        if let Some((owner, will)) = claimed.will {
-            let publish = afterlife::publish_will(Arc::clone(shared), owner, will);
-            shared.tasks.spawn("will", OnExit::Log, publish);
-        }
         wire.codec
             .set_packet_bytes_max(shared.session.packet_bytes_max);
         wire.codec
             .set_peer_packet_bytes_max(self.agreement.downlink_packet_bytes_max);
         let start = Start {
-            id: match &claimed.restored {
+            id: match &restored {
                 Some(record) => record.id.clone(),
                 None => connection.connection_id.clone(),
             },
-            restored: claimed.restored,
+            restored,
             stored: self.agreement.session_expiry_s > 0,
             stream: shared.router.stream(),
         };
@@ -305,10 +299,50 @@ impl Admitted {
             Owned {
                 connection,
                 mailbox,
-                held: claimed.held,
+                held,
             },
         )))
     }
+}
+
+fn unavailable() -> Refused {
+    Refused::with(ReasonCode::ServerUnavailable, Rejected::Unavailable)
+}
+
+/// Claims the session, and first does what earlier connections are owed. `slot` is for one of them.
+async fn claim(
+    shared: &Shared,
+    request: Request<'_>,
+    slot: Slot,
+) -> Result<(Held, Option<Record>), ownership::Error> {
+    let mut slot = Some(slot);
+    loop {
+        match shared.ownership.claim(request).await? {
+            Claim::Held(held, restored) => return Ok((held, restored)),
+            Claim::Owed(orphan) => {
+                let slot = match slot.take() {
+                    Some(slot) => slot,
+                    None => shared.status.slot().await,
+                };
+                afterlife::care(shared, orphan, slot).await;
+            }
+        }
+    }
+}
+
+/// A claim failed: the device's place stays taken until it is known what became of it.
+fn give_up(
+    shared: &Arc<Shared>,
+    key: Arc<str>,
+    mailbox: Arc<Mailbox<Delivery>>,
+    connection_id: Box<str>,
+) {
+    let shared = Arc::clone(shared);
+    let tasks = shared.tasks.clone();
+    tasks.spawn("disclaim", OnExit::Log, async move {
+        shared.ownership.disclaim(&key, &connection_id).await;
+        shared.registry.leave(&key, &mailbox);
+    });
 }
 
 /// The Will as it is kept.

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::driver::Driver;
 use crate::ownership::{Error, Held};
@@ -78,14 +78,14 @@ impl Keeper {
         self.due.is_some_and(|due| due <= now)
     }
 
-    /// The session for its last write, behind the one under way; none if it is fenced, or cannot be written within `limit`.
-    pub(super) async fn finish(self, limit: Duration) -> Option<Held> {
+    /// The session for its last write, behind the one under way; none if it is fenced.
+    pub(super) async fn finish(self) -> Option<Held> {
         match (self.held, self.writing) {
             (Some(held), _) => Some(held),
-            (None, Some(writing)) => match timeout(limit, writing).await {
-                Ok((held, Ok(()))) => Some(held),
-                Ok((_, Err(_))) | Err(_) => None,
-            },
+            (None, Some(writing)) => {
+                let (held, written) = writing.await;
+                written.is_ok().then_some(held)
+            }
             (None, None) => None,
         }
     }

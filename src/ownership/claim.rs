@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use super::document::{ConnectionDocument, Document};
-use super::held::Held;
-use super::{Config, Error, NODES, SESSIONS, WillMessage, Wills, release};
+use super::document::{ConnectionDocument, Document, WillDocument};
+use super::held::{Held, retry};
+use super::lease::Lease;
+use super::{Config, Error, NODES, Orphan, SESSIONS, WillMessage, Wills, release};
 use crate::device::Connection;
 use crate::jetstream::Link;
 use crate::jetstream::bucket::{self, Bucket, Entry, Expect};
-use crate::mqtt::Publish;
 use crate::session::Record;
 use crate::telemetry;
 
@@ -26,10 +26,11 @@ struct Inner {
     sessions: Bucket,
     nodes: Bucket,
     wills: Wills,
+    lease: Lease,
 }
 
 /// A connection that wants its device's session.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// `P.D`.
     pub key: &'a str,
@@ -44,28 +45,18 @@ pub struct Request<'a> {
 }
 
 /// What a claim gives.
-pub struct Claimed {
-    /// The session, to be written from now on.
-    pub held: Held,
-    /// The session state that goes on; none: it begins.
-    pub restored: Option<Record>,
-    /// A connection that was cut off by this claim without saying so itself.
-    pub fenced: Option<Fenced>,
-    /// The Will of an earlier connection, whose session this claim ended or whose time is over.
-    pub will: Option<(Connection, Publish)>,
-}
-
-/// A connection that can say nothing any more.
-#[derive(Debug)]
-pub struct Fenced {
-    /// Which.
-    pub connection: Connection,
+pub enum Claim {
+    /// The session, to be written from now on, and the session state that goes on; none: it begins.
+    Held(Held, Option<Record>),
+    /// An earlier connection is owed something, and nobody else cares for it: then the claim is to be made again.
+    Owed(Orphan),
 }
 
 impl Ownership {
     /// The owner `node`, this run of this gateway.
     #[must_use]
     pub fn new(config: Config, link: &Link, node: &str, wills: Wills) -> Self {
+        let lease = config.lease();
         Self(Arc::new(Inner {
             config,
             link: link.clone(),
@@ -73,6 +64,7 @@ impl Ownership {
             sessions: Bucket::new(link, SESSIONS),
             nodes: Bucket::new(link, NODES),
             wills,
+            lease: Lease::new(lease),
         }))
     }
 
@@ -100,118 +92,158 @@ impl Ownership {
         &self.0.wills
     }
 
+    pub(super) fn lease(&self) -> &Lease {
+        &self.0.lease
+    }
+
     /// Takes the session for a connection; earlier connections of this node have left it before.
     ///
     /// # Errors
-    /// [`Error::Unavailable`]: nobody may connect now.
-    pub async fn claim(&self, request: Request<'_>) -> Result<Claimed, Error> {
+    /// [`Error::Unavailable`]: nobody may connect now. It may be claimed all the same, until [`Self::disclaim`] returns.
+    pub async fn claim(&self, request: Request<'_>) -> Result<Claim, Error> {
         let mut entry = self.sessions().get(request.key).await?;
         let mut asked = false;
         loop {
+            let revision = entry.as_ref().map_or(0, |entry| entry.revision);
             let found = entry.as_ref().and_then(found);
-            let holder = found.as_ref().filter(|document| document.is_connected());
-            let other = holder
-                .and_then(|document| document.node.as_deref())
-                .filter(|node| *node != self.node());
-            if let (Some(node), false) = (other, asked) {
+            if let Some(holder) = found.as_ref().filter(|document| document.is_connected())
+                && let Some(node) = holder.node.as_deref().filter(|node| *node != self.node())
+                && !asked
+            {
                 asked = true;
-                release::ask(self, node, request.key).await;
+                release::ask(self, node, request.key, holder.epoch_at(revision)).await;
                 entry = self.sessions().get_from_leader(request.key).await?;
                 continue;
             }
-            let expected = entry.as_ref().map_or(Expect::Absent, |entry| {
-                Expect::Revision(entry.revision)
-            });
-            let previous = found.map(|document| Previous {
-                epoch: match document.epoch {
-                    0 => entry.as_ref().map_or(0, |entry| entry.revision),
-                    epoch => epoch,
-                },
-                document,
-            });
-            let (document, claimed) = self.decide(&request, previous);
-            let written = self
-                .sessions()
-                .put(request.key, document.write(), expected, None)
-                .await;
-            match written {
-                Ok(revision) => return Ok(claimed.into_claimed(self, &request, revision, document)),
-                Err(bucket::Error::Conflict { .. }) => {
-                    entry = self.sessions().get_from_leader(request.key).await?;
-                    asked = false;
+            if let Some(document) = found.as_ref().filter(|found| request.leaves_owed(found)) {
+                let mut document = document.clone();
+                if document.is_connected() {
+                    tracing::info!(key = request.key, "a connection that does not answer is cut off");
+                } else {
+                    document.end_session(telemetry::now_unix_ms());
                 }
-                Err(error) => return Err(error.into()),
+                if let Some(orphan) = self.adopt(request.key, revision, document).await? {
+                    return Ok(Claim::Owed(orphan));
+                }
+            } else if let Some(claim) = self.try_claim(&request, entry.is_some(), revision, found).await? {
+                return Ok(claim);
+            }
+            entry = self.sessions().get_from_leader(request.key).await?;
+            asked = false;
+        }
+    }
+
+    /// None: somebody wrote the key meanwhile.
+    async fn try_claim(
+        &self,
+        request: &Request<'_>,
+        exists: bool,
+        revision: u64,
+        found: Option<Document>,
+    ) -> Result<Option<Claim>, Error> {
+        let restored = found
+            .filter(|document| request.goes_on(document))
+            .and_then(|document| document.session);
+        let mut document = request.document(self.node(), restored.clone());
+        let expected = match exists {
+            true => Expect::Revision(revision),
+            false => Expect::Absent,
+        };
+        let written = self.sessions().put(request.key, document.write(), expected, None).await;
+        let revision = match written {
+            Ok(revision) => revision,
+            Err(bucket::Error::Conflict { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        document.epoch = revision;
+        let held = Held {
+            ownership: self.clone(),
+            key: request.key.into(),
+            revision,
+            document,
+        };
+        Ok(Some(Claim::Held(held, restored)))
+    }
+
+    /// Gives up what a failed claim may have taken; returns once it is known that it holds nothing.
+    pub async fn disclaim(&self, key: &str, connection_id: &str) {
+        let entry = loop {
+            match self.sessions().get_from_leader(key).await {
+                Ok(entry) => break entry,
+                Err(error) => retry("failed claim", &error).await,
+            }
+        };
+        let Some(entry) = entry else { return };
+        let Some(mut document) = found(&entry) else { return };
+        if !document.connection.is(connection_id) || !document.is_connected() {
+            return;
+        }
+        document.epoch = entry.revision;
+        document.will = None;
+        document.disconnect(telemetry::now_unix_ms());
+        let held = Held {
+            ownership: self.clone(),
+            key: key.into(),
+            revision: entry.revision,
+            document,
+        };
+        held.settle().await;
+    }
+
+    /// Whether a connection of this node holds the key; returns once that is known.
+    pub(super) async fn surely_holds(&self, key: &str, epoch: u64) -> bool {
+        loop {
+            match self.held_at(key, epoch).await {
+                Ok(revision) => return revision.is_some(),
+                Err(error) => retry("holder", &error).await,
             }
         }
     }
 
-    /// What the key is to hold, and what becomes of what it held.
-    fn decide(&self, request: &Request<'_>, previous: Option<Previous>) -> (Document, Decision) {
-        let now = telemetry::now_unix_ms();
-        let mut decision = Decision::default();
-        if let Some(Previous { mut document, epoch }) = previous {
-            let fenced = document.is_connected();
-            if fenced {
-                document.disconnect(now);
-            }
-            let goes_on = !request.clean_start && !document.is_expired(now);
-            // A session that is over takes its Will along; one that goes on gives up a Will that still waited.
-            let will = match goes_on {
-                true => document.take_due_will(now),
-                false => document.will.take().and_then(|will| will.publish()),
-            };
-            decision.restored = document.session.take().filter(|_| goes_on);
-            if let Ok(connection) = document.connection.connection(epoch) {
-                decision.will = will.map(|will| (connection.clone(), will));
-                decision.fenced = fenced.then_some(Fenced { connection });
-            }
-        }
-        let document = Document {
-            node: Some(self.node().into()),
+    /// At which revision a connection of this node holds the key, if it does.
+    pub(super) async fn held_at(
+        &self,
+        key: &str,
+        epoch: u64,
+    ) -> Result<Option<u64>, bucket::Error> {
+        let entry = self.sessions().get_from_leader(key).await?;
+        Ok(entry.and_then(|entry| {
+            let document = found(&entry)?;
+            let is_own = document.node.as_deref() == Some(self.node());
+            (is_own && document.epoch_at(entry.revision) == epoch).then_some(entry.revision)
+        }))
+    }
+}
+
+impl Request<'_> {
+    /// Whether the session that is stored is the one of this connection.
+    fn goes_on(&self, found: &Document) -> bool {
+        !self.clean_start && !found.is_expired(telemetry::now_unix_ms())
+    }
+
+    /// Whether something must be said for the connection before, ahead of the claim: that it is over, or its Will. A Will
+    /// that waits is given up if the session goes on [MQTT-3.1.3-9].
+    fn leaves_owed(&self, found: &Document) -> bool {
+        let due = found.will.as_ref().and_then(|will| will.due_ms);
+        let is_due = due.is_some_and(|due| due <= telemetry::now_unix_ms() || !self.goes_on(found));
+        found.is_connected() || is_due
+    }
+
+    /// What the key is to hold.
+    fn document(&self, node: &str, restored: Option<Record>) -> Document {
+        // Also a session in which nothing happened yet is there when its device comes back.
+        let begun = || Record {
+            id: self.connection.connection_id.clone(),
+            ..Record::default()
+        };
+        Document {
+            node: Some(node.into()),
             disconnected_at_ms: None,
             epoch: 0,
-            connection: ConnectionDocument::from(request.connection),
-            expiry_s: request.expiry_s,
-            will: Held::will_document(request.will),
-            session: decision.restored.clone(),
-        };
-        (document, decision)
-    }
-}
-
-/// What a key held, and the epoch of its connection.
-struct Previous {
-    document: Document,
-    epoch: u64,
-}
-
-/// What becomes of it.
-#[derive(Default)]
-struct Decision {
-    restored: Option<Record>,
-    fenced: Option<Fenced>,
-    will: Option<(Connection, Publish)>,
-}
-
-impl Decision {
-    fn into_claimed(
-        self,
-        ownership: &Ownership,
-        request: &Request<'_>,
-        revision: u64,
-        mut document: Document,
-    ) -> Claimed {
-        document.epoch = revision;
-        Claimed {
-            held: Held {
-                ownership: ownership.clone(),
-                key: request.key.into(),
-                revision,
-                document,
-            },
-            restored: self.restored,
-            fenced: self.fenced,
-            will: self.will,
+            connection: ConnectionDocument::from(self.connection),
+            expiry_s: self.expiry_s,
+            will: self.will.map(WillDocument::new),
+            session: restored.or_else(|| (self.expiry_s > 0).then(begun)),
         }
     }
 }

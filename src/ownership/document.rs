@@ -64,6 +64,11 @@ impl From<&Connection> for ConnectionDocument {
 }
 
 impl ConnectionDocument {
+    /// Whether it is the connection of this id.
+    pub(super) fn is(&self, connection_id: &str) -> bool {
+        *self.connection_id == *connection_id
+    }
+
     /// The connection of this epoch.
     pub(super) fn connection(&self, epoch: u64) -> Result<Connection, device::Error> {
         let versions = [Version::V3_1_1, Version::V5].map(Version::as_str);
@@ -155,6 +160,14 @@ impl Document {
             .into()
     }
 
+    /// The epoch, of what was read at this revision.
+    pub(super) fn epoch_at(&self, revision: u64) -> u64 {
+        match self.epoch {
+            0 => revision,
+            epoch => epoch,
+        }
+    }
+
     pub(super) fn is_connected(&self) -> bool {
         self.disconnected_at_ms.is_none()
     }
@@ -179,6 +192,14 @@ impl Document {
         if let Some(will) = &mut self.will {
             let delay_s = will.delay_s.min(self.expiry_s); // [MQTT-3.1.3-9]
             will.due_ms = Some(now_ms.saturating_add(u64::from(delay_s) * 1000));
+        }
+    }
+
+    /// The session ends now: a Will that waits for the device is due [MQTT-3.1.2-8].
+    pub(super) fn end_session(&mut self, now_ms: u64) {
+        self.expiry_s = 0;
+        if let Some(will) = &mut self.will {
+            will.due_ms = Some(now_ms);
         }
     }
 

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::document::{Document, WillDocument};
-use super::{Error, Ownership, WillMessage};
+use tokio::time::sleep;
+
+use super::document::Document;
+use super::{Error, Ownership};
 use crate::jetstream::bucket::{self, Expect};
 use crate::mqtt::Publish;
 use crate::session::Record;
@@ -12,6 +14,8 @@ use crate::telemetry;
 
 /// How long it is known that a session is over: longer than two nodes may differ about it.
 const MARKER: Duration = Duration::from_secs(60);
+/// How long until what was not answered is asked again.
+const RETRY: Duration = Duration::from_millis(200);
 
 /// The right to write one session; another connection's claim ends it.
 pub struct Held {
@@ -45,14 +49,11 @@ impl Held {
     /// [`Error::Fenced`] is final; after [`Error::Unavailable`] it may be tried again.
     pub async fn save(&mut self, session: Record) -> Result<(), Error> {
         self.document.session = Some(session);
-        self.write(None).await
+        self.write(Write::Put(None)).await
     }
 
-    /// Writes how the connection left; gives the Will if it is to be published now. What waits is this node's to publish.
-    ///
-    /// # Errors
-    /// As [`Self::save`]: fenced, nothing of this connection counts any more, the Will neither.
-    pub async fn end(&mut self, end: End) -> Result<Option<Publish>, Error> {
+    /// The connection is over: sets how it left, which [`Self::settle`] writes; gives the Will if it is to be published before.
+    pub fn leave(&mut self, end: End) -> Option<Publish> {
         let now = telemetry::now_unix_ms();
         self.document.session = end.session;
         self.document.expiry_s = end.expiry_s;
@@ -60,58 +61,85 @@ impl Held {
             self.document.will = None;
         }
         self.document.disconnect(now);
-        let will = self.document.take_due_will(now);
-        self.settle(now).await?;
-        Ok(will)
+        self.document.take_due_will(now)
     }
 
-    /// The Will that counts although the end could not be written; whoever reads the session later publishes it under the same id.
-    #[must_use]
-    pub fn will_now(&mut self, now_ms: u64) -> Option<Publish> {
-        self.document.take_due_will(now_ms)
+    /// Whether the session is still this connection's; returns once that is known.
+    ///
+    /// While the lease is fresh nobody takes a session without being heard, but for one who was not answered: what is said
+    /// then has the same message ids.
+    pub async fn is_held(&self) -> bool {
+        if self.ownership.lease().is_fresh() {
+            return true;
+        }
+        self.ownership.surely_holds(&self.key, self.epoch()).await
     }
 
-    /// Writes an ended session for the time that is left of it, or removes it.
-    pub(super) async fn settle(&mut self, now_ms: u64) -> Result<(), Error> {
+    /// Writes how the connection left, and keeps the time of a Will that waits; returns once it is written, or another
+    /// connection's session. Before this everything else that was owed is done: who dies before does it once more, under the
+    /// same message ids.
+    pub async fn settle(mut self) {
+        while let Err(Error::Unavailable(error)) = self.try_settle().await {
+            retry("end of a session", &error).await;
+        }
+    }
+
+    async fn try_settle(&mut self) -> Result<(), Error> {
+        let now = telemetry::now_unix_ms();
         let due_ms = self.document.will.as_ref().and_then(|will| will.due_ms);
         self.document.node = due_ms.map(|_| self.ownership.node().into());
-        if self.document.session.is_none() || self.document.is_expired(now_ms) {
-            return self.remove().await;
+        let is_over = self.document.session.is_none() || self.document.is_expired(now);
+        if due_ms.is_none() && is_over {
+            return self.write(Write::Remove).await;
         }
-        let left = Duration::from_secs(self.document.time_to_live_s(now_ms));
-        self.write(Some(left)).await?;
+        // A Will may be due at the very end: the key stays until it is published.
+        let left = Duration::from_secs(self.document.time_to_live_s(now));
+        self.write(Write::Put(due_ms.is_none().then_some(left))).await?;
         if let Some(due_ms) = due_ms {
             self.ownership.wills().schedule(&self.key, due_ms);
         }
         Ok(())
     }
 
-    async fn write(&mut self, time_to_live: Option<Duration>) -> Result<(), Error> {
-        let expected = Expect::Revision(self.revision);
-        let value = self.document.write();
-        let bucket = self.ownership.sessions();
-        let written = bucket.put(&self.key, value, expected, time_to_live).await;
-        self.revision = written.map_err(fenced)?;
-        Ok(())
+    /// A write that is refused may stand behind an earlier one of this very connection whose answer was lost.
+    async fn write(&mut self, write: Write) -> Result<(), Error> {
+        loop {
+            match self.try_write(write).await {
+                Ok(revision) => {
+                    self.revision = revision;
+                    return Ok(());
+                }
+                Err(bucket::Error::Conflict { .. }) => {
+                    let own = self.ownership.held_at(&self.key, self.epoch()).await?;
+                    self.revision = own.ok_or(Error::Fenced)?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
-    async fn remove(&mut self) -> Result<(), Error> {
+    async fn try_write(&self, write: Write) -> Result<u64, bucket::Error> {
+        let (bucket, key) = (self.ownership.sessions(), &*self.key);
         let expected = Expect::Revision(self.revision);
-        let removed = (self.ownership.sessions()).delete(&self.key, expected, MARKER).await;
-        self.revision = removed.map_err(fenced)?;
-        Ok(())
-    }
-
-    /// Keeps a Will for the case that the node dies; only before the first write.
-    pub(super) fn will_document(will: Option<&WillMessage>) -> Option<WillDocument> {
-        will.map(WillDocument::new)
+        match write {
+            Write::Put(time_to_live) => {
+                let value = self.document.write();
+                bucket.put(key, value, expected, time_to_live).await
+            }
+            Write::Remove => bucket.delete(key, expected, MARKER).await,
+        }
     }
 }
 
-/// Somebody else wrote the key: it is not ours any more.
-pub(super) fn fenced(error: bucket::Error) -> Error {
-    match error {
-        bucket::Error::Conflict { .. } => Error::Fenced,
-        error => Error::Unavailable(error),
-    }
+#[derive(Clone, Copy)]
+enum Write {
+    /// With its time to live.
+    Put(Option<Duration>),
+    Remove,
+}
+
+/// Waits before something is asked once more.
+pub(super) async fn retry(what: &str, error: &bucket::Error) {
+    tracing::debug!(what, %error, "no answer yet");
+    sleep(RETRY).await;
 }

@@ -1,23 +1,111 @@
 //! Node leases: a sign of life of this node, and what is done about nodes that give none any more.
+//!
+//! A node believes in its own lease only while it renewed it in time. One whose lease was in doubt asks for each of its
+//! sessions whether it still holds it, and does not judge others until it has been sure for a whole lease: what kept it from
+//! renewing may have kept them.
 
 use std::collections::HashSet;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use futures_util::StreamExt;
+use futures_util::stream;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::{Error, Orphan, Ownership};
 use crate::jetstream::bucket::Expect;
+use crate::registry::{Command, Registry};
+
+/// How many sessions are asked for at once.
+const ASKED_AT_ONCE: usize = 64;
+
+/// What this node knows about its own lease.
+pub(super) struct Lease {
+    lasts: Duration,
+    state: Mutex<State>,
+    doubt: Notify,
+}
+
+struct State {
+    /// When the last renewal began that was answered.
+    renewed: Option<Instant>,
+    /// Since when there was no doubt.
+    sure_since: Instant,
+    /// The NATS connection and the revision of that renewal.
+    link_epoch: u64,
+    revision: u64,
+}
+
+impl Lease {
+    pub(super) fn new(lasts: Duration) -> Self {
+        Self {
+            lasts,
+            state: Mutex::new(State {
+                renewed: None,
+                sure_since: Instant::now(),
+                link_epoch: 0,
+                revision: 0,
+            }),
+            doubt: Notify::new(),
+        }
+    }
+
+    /// Whether nobody can take this node for lost now.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.is_within_lease(&self.state())
+    }
+
+    /// Whether it was fresh for so long that who is missing now is lost.
+    fn is_sure(&self) -> bool {
+        let state = self.state();
+        self.is_within_lease(&state) && state.sure_since.elapsed() >= self.lasts
+    }
+
+    fn is_within_lease(&self, state: &State) -> bool {
+        state.renewed.is_some_and(|renewed| renewed.elapsed() < self.lasts)
+    }
+
+    /// A renewal that began at `began`, over this NATS connection, was answered.
+    fn renewed(&self, began: Instant, link_epoch: u64, revision: u64) {
+        let mut state = self.state();
+        let is_first = state.renewed.is_none();
+        // Late; or requests of other nodes may be lost; or all leases are, with the memory of a server.
+        let is_doubtful = !self.is_within_lease(&state)
+            || state.link_epoch != link_epoch
+            || state.revision >= revision;
+        if is_doubtful {
+            state.sure_since = Instant::now();
+        }
+        state.renewed = Some(began);
+        state.link_epoch = link_epoch;
+        state.revision = revision;
+        drop(state);
+        if is_doubtful && !is_first {
+            tracing::warn!("the lease of this node was in doubt");
+            self.doubt.notify_one();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Ownership {
     /// Keeps this node's lease, and cares for what dead nodes and waiting Wills owe, until `shutdown`; then gives it up.
-    pub async fn run(self, orphans: mpsc::Sender<Orphan>, shutdown: CancellationToken) {
+    pub async fn run<M: Send + 'static>(
+        self,
+        registry: Arc<Registry<M>>,
+        orphans: mpsc::Sender<Orphan>,
+        shutdown: CancellationToken,
+    ) {
         tokio::select! {
             () = shutdown.cancelled() => {}
             () = self.keep_lease() => {}
+            () = self.resolve_doubts(&registry) => {}
             () = self.sweep_lost(&orphans) => {}
             () = self.watch_wills(&orphans) => {}
         }
@@ -36,8 +124,10 @@ impl Ownership {
 
     async fn renew(&self) -> Result<(), Error> {
         let lease = Some(self.config().lease());
-        let nodes = self.nodes();
-        nodes.put(self.node(), Bytes::from_static(b"{}"), Expect::Any, lease).await?;
+        let (began, link_epoch) = (Instant::now(), self.link().state.borrow().epoch);
+        let (nodes, value) = (self.nodes(), Bytes::from_static(b"{}"));
+        let revision = nodes.put(self.node(), value, Expect::Any, lease).await?;
+        self.lease().renewed(began, link_epoch, revision);
         Ok(())
     }
 
@@ -52,14 +142,35 @@ impl Ownership {
         }
     }
 
-    /// Looks for nodes that are gone, at start and then twice a lease: whoever holds a session and has no lease is one.
+    /// Ends the connections whose sessions others took while this node was not heard, or did not hear.
+    async fn resolve_doubts<M>(&self, registry: &Registry<M>) {
+        loop {
+            self.lease().doubt.notified().await;
+            let claimed = registry.all().into_iter().filter(|(_, mailbox)| mailbox.epoch() > 0);
+            stream::iter(claimed)
+                .for_each_concurrent(ASKED_AT_ONCE, |(key, mailbox)| async move {
+                    if !self.surely_holds(&key, mailbox.epoch()).await {
+                        tracing::info!(key = &*key, "another node has the device");
+                        mailbox.command(Command::TakenOver);
+                    }
+                })
+                .await;
+        }
+    }
+
+    /// Looks for nodes that are gone, once at first and then twice a lease: whoever holds a session and has no lease is one.
     async fn sweep_lost(&self, orphans: &mpsc::Sender<Orphan>) {
         let mut known: HashSet<String> = HashSet::new();
-        let mut first = true;
+        let mut anybody = true;
         let mut ticks = interval(self.config().lease() / 2);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
+            if !self.lease().is_sure() {
+                // Nodes may come and go unseen.
+                anybody = true;
+                continue;
+            }
             let alive = match self.alive().await {
                 Ok(alive) => alive,
                 Err(error) => {
@@ -68,10 +179,10 @@ impl Ownership {
                 }
             };
             // Scanning all sessions costs; it is needed only when a node went away.
-            let gone = first || known.iter().any(|node| !alive.contains(node));
+            let gone = anybody || known.iter().any(|node| !alive.contains(node));
             if gone {
                 match self.sweep(&alive, orphans).await {
-                    Ok(()) => first = false,
+                    Ok(()) => anybody = false,
                     Err(error) => {
                         tracing::warn!(%error, "sessions of lost nodes cannot be read");
                         continue;

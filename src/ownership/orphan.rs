@@ -5,44 +5,34 @@
 
 use std::sync::Arc;
 
-use super::held::{Held, fenced};
+use super::held::Held;
 use super::{Error, Ownership};
 use crate::device::Connection;
-use crate::jetstream::bucket::{Entry, Expect};
+use crate::jetstream::bucket::{self, Entry, Expect};
 use crate::mqtt::Publish;
 use crate::telemetry;
 
 use super::document::Document;
 
-/// Why a session is an orphan.
+/// What its connection is owed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Its node died while the device was connected.
+    /// It is over and could not say so: its node died, or does not answer.
     Lost,
-    /// Its device did not come back before the Will was due.
-    WillDue,
+    /// It has said that it is over; its Will was left.
+    Will,
 }
 
 /// A session that this node cares for.
 pub struct Orphan {
-    /// Why.
+    /// What is owed.
     pub kind: Kind,
     /// The connection that it had.
     pub connection: Connection,
     /// The Will, if it is to be published now.
     pub will: Option<Publish>,
-    held: Held,
-    now_ms: u64,
-}
-
-impl Orphan {
-    /// What was owed is done: writes the end.
-    ///
-    /// # Errors
-    /// [`Error::Fenced`] if the device came back meanwhile, which is as well.
-    pub async fn settle(mut self) -> Result<(), Error> {
-        self.held.settle(self.now_ms).await
-    }
+    /// The session, to be settled when that is done.
+    pub held: Held,
 }
 
 impl Ownership {
@@ -72,42 +62,36 @@ impl Ownership {
         let Some(document) = entry.value.as_deref().and_then(Document::read) else {
             return Ok(None);
         };
-        let now = telemetry::now_unix_ms();
         let due = document.will.as_ref().and_then(|will| will.due_ms);
-        if document.is_connected() || due.is_none_or(|due| due > now) {
+        if document.is_connected() || due.is_none_or(|due| due > telemetry::now_unix_ms()) {
             return Ok(None);
         }
         self.adopt(key, entry.revision, document).await
     }
 
-    async fn adopt(
+    /// Takes a session without a connection of its own: from now on nobody else writes it. None: somebody was faster.
+    pub(super) async fn adopt(
         &self,
         key: &str,
         revision: u64,
         mut document: Document,
     ) -> Result<Option<Orphan>, Error> {
-        if document.epoch == 0 {
-            document.epoch = revision;
-        }
+        document.epoch = document.epoch_at(revision);
         let Ok(connection) = document.connection.connection(document.epoch) else {
             return Ok(None);
         };
         document.node = Some(self.node().into());
-        let written = self
-            .sessions()
-            .put(key, document.write(), Expect::Revision(revision), None)
-            .await
-            .map_err(fenced);
+        let expected = Expect::Revision(revision);
+        let written = self.sessions().put(key, document.write(), expected, None).await;
         let revision = match written {
             Ok(revision) => revision,
-            // Another node was first, or the device is back.
-            Err(Error::Fenced) => return Ok(None),
-            Err(error) => return Err(error),
+            Err(bucket::Error::Conflict { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
         };
         let now_ms = telemetry::now_unix_ms();
         let kind = match document.is_connected() {
             true => Kind::Lost,
-            false => Kind::WillDue,
+            false => Kind::Will,
         };
         if kind == Kind::Lost {
             document.disconnect(now_ms);
@@ -123,7 +107,6 @@ impl Ownership {
                 revision,
                 document,
             },
-            now_ms,
         }))
     }
 }

@@ -17,11 +17,11 @@ fn subject(node: &str) -> String {
     format!("_jw.node.{node}.release")
 }
 
-/// Asks a node, and returns when it let go, cannot be reached, or took too long.
-pub(super) async fn ask(ownership: &Ownership, node: &str, key: &str) {
+/// Asks a node for the connection of this epoch, and returns when it let go, cannot be reached, or took too long.
+pub(super) async fn ask(ownership: &Ownership, node: &str, key: &str, epoch: u64) {
     let limit = Duration::from_millis(ownership.config().release_timeout_ms);
-    let key = Bytes::copy_from_slice(key.as_bytes());
-    let request = ownership.link().client.request(subject(node), key);
+    let whom = Bytes::from(format!("{key} {epoch}"));
+    let request = ownership.link().client.request(subject(node), whom);
     match timeout(limit, request).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => tracing::info!(node, %error, "node does not answer; its device is taken"),
@@ -54,9 +54,10 @@ impl Ownership {
             };
             let Some(request) = request else { return };
             let Some(reply) = request.reply else { continue };
-            let mailbox = std::str::from_utf8(&request.payload)
-                .ok()
-                .and_then(|key| registry.find(key));
+            let mailbox = asked(&request.payload).and_then(|(key, epoch)| {
+                // A request may come late: who connected since is not meant.
+                registry.find(key).filter(|mailbox| mailbox.epoch() <= epoch)
+            });
             let client = self.link().client.clone();
             tasks.spawn("release", OnExit::Log, async move {
                 if let Some(mailbox) = mailbox {
@@ -69,4 +70,10 @@ impl Ownership {
             });
         }
     }
+}
+
+/// The key and the epoch of a request.
+fn asked(payload: &[u8]) -> Option<(&str, u64)> {
+    let (key, epoch) = std::str::from_utf8(payload).ok()?.split_once(' ')?;
+    Some((key, epoch.parse().ok()?))
 }

