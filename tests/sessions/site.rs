@@ -1,0 +1,164 @@
+//! One nats-server and gateways of the open profile beside each other, and what lies in the streams.
+
+use jetway::mqtt::{QoS, Version};
+use serde_json::Value;
+
+use crate::support::{Backend, Gateway, NatsServer, RunOptions, Stored, eventually};
+
+pub(crate) const BOTH: [Version; 2] = [Version::V3_1_1, Version::V5];
+/// After so many seconds without a sign of life a node is lost.
+pub(crate) const LEASE_S: u64 = 2;
+
+pub(crate) struct Site {
+    pub(crate) nats: NatsServer,
+    pub(crate) backend: Backend,
+}
+
+/// A status event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) sequence: u64,
+    pub(crate) client_id: String,
+    pub(crate) connection_id: String,
+    pub(crate) epoch: u64,
+    /// None: connected.
+    pub(crate) reason: Option<String>,
+}
+
+impl Site {
+    pub(crate) async fn start() -> Self {
+        let nats = NatsServer::start().await;
+        let backend = Backend::connect(&nats.url()).await;
+        Self { nats, backend }
+    }
+
+    /// Starts a gateway.
+    pub(crate) async fn node(&self) -> Gateway {
+        self.node_with(&[]).await
+    }
+
+    pub(crate) async fn node_with(&self, environment: &[(&str, &str)]) -> Gateway {
+        let lease = LEASE_S.to_string();
+        let own = [
+            ("JETWAY_PROFILE", "open"),
+            ("JETWAY_OWNERSHIP_LEASE_S", &lease),
+            ("JETWAY_OWNERSHIP_RELEASE_TIMEOUT_MS", "1000"),
+        ];
+        let environment = own.iter().chain(environment);
+        let environment = environment.map(|(name, value)| ((*name).into(), (*value).into()));
+        Gateway::run(RunOptions {
+            nats_url: self.nats.url(),
+            database_url: "sqlite::memory:".to_owned(),
+            environment: environment.collect(),
+            ..RunOptions::default()
+        })
+        .await
+    }
+
+    /// Sends to whoever subscribes to a topic of literal levels, as a service does; returns when it is stored.
+    pub(crate) async fn send(&self, topic: &str, qos: QoS, text: &str) {
+        let subject = format!("mqtt.{}", topic.replace('/', "."));
+        let qos = (qos as u8).to_string();
+        self.backend
+            .publish(&subject, &[("Jw-Qos", &qos)], text.to_owned())
+            .await;
+    }
+
+    /// Kills a gateway and starts another.
+    pub(crate) async fn killed(&self, mut gateway: Gateway) -> Gateway {
+        gateway.kill9().await;
+        self.node().await
+    }
+
+    /// The texts that are stored on a topic of literal levels.
+    pub(crate) async fn stored(&self, topic: &str) -> Vec<String> {
+        let filter = format!("mqtt.{}", topic.replace('/', "."));
+        let messages = self.backend.messages("MQTT", &filter).await;
+        messages.iter().map(|stored| stored.text().to_owned()).collect()
+    }
+
+    /// The status events of all clients, in order.
+    pub(crate) async fn events(&self) -> Vec<Event> {
+        let events = self.backend.messages("DEVICE_STATUS", ">").await;
+        events.iter().map(event).collect()
+    }
+
+    /// The status events of one client: for each its reason, or `connected`.
+    pub(crate) async fn story(&self, client_id: &str) -> Vec<String> {
+        let events = self.events().await.into_iter();
+        let own = events.filter(|event| event.client_id == client_id);
+        own.map(|event| event.reason.unwrap_or_else(|| "connected".to_owned()))
+            .collect()
+    }
+
+    /// Waits until the status events of a client are these.
+    pub(crate) async fn story_is(&self, client_id: &str, expected: &[&str]) {
+        eventually(&format!("{client_id}: {expected:?}"), async || {
+            let story = self.story(client_id).await;
+            match story == expected {
+                true => Ok(()),
+                false => Err(format!("{story:?}")),
+            }
+        })
+        .await;
+    }
+
+    /// Waits until the Will of a client is stored; whatever was to come before it is stored by then.
+    pub(crate) async fn has_will(&self, client_id: &str) {
+        eventually(&format!("the Will of {client_id}"), async || {
+            let wills = self.stored(&format!("will/{client_id}")).await;
+            match wills.len() {
+                1 => Ok(()),
+                count => Err(format!("{count} of them")),
+            }
+        })
+        .await;
+    }
+
+    /// What the bucket of sessions holds for a client; none if nothing is left.
+    pub(crate) async fn session(&self, client_id: &str) -> Option<Value> {
+        let filter = format!("$KV.jetway_sessions.open.{client_id}");
+        let mut messages = self.backend.messages("KV_jetway_sessions", &filter).await;
+        serde_json::from_slice(&messages.pop()?.payload).ok()
+    }
+
+    /// Waits until the bucket of sessions holds nothing for a client.
+    pub(crate) async fn session_is_gone(&self, client_id: &str) {
+        eventually("the session is gone", async || {
+            match self.session(client_id).await {
+                None => Ok(()),
+                Some(session) => Err(session.to_string()),
+            }
+        })
+        .await;
+    }
+}
+
+fn event(stored: &Stored) -> Event {
+    let body: Value = serde_json::from_slice(&stored.payload).unwrap();
+    let data = &body["data"];
+    let text = |name: &str| data[name].as_str().unwrap_or_default().to_owned();
+    Event {
+        sequence: stored.sequence,
+        client_id: text("client_id"),
+        connection_id: text("connection_id"),
+        epoch: data["epoch"].as_u64().unwrap(),
+        reason: data["reason"].as_str().map(str::to_owned),
+    }
+}
+
+/// Whether the events are those of connections one after the other: each begins once and ends at most once, later ones have
+/// higher epochs, and only the last one may go on.
+pub(crate) fn assert_in_order(events: &[Event]) {
+    for (event, next) in events.iter().zip(&events[1..]) {
+        match (&event.reason, &next.reason) {
+            (None, Some(_)) => {
+                assert_eq!(event.connection_id, next.connection_id, "{event:?} {next:?}");
+                assert_eq!(event.epoch, next.epoch, "{event:?} {next:?}");
+            }
+            (Some(_), None) => assert!(event.epoch < next.epoch, "{event:?} {next:?}"),
+            _ => panic!("two of a kind: {event:?} {next:?}"),
+        }
+    }
+    assert_eq!(events[0].reason, None, "{events:?}");
+}
