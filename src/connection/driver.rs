@@ -277,25 +277,16 @@ impl Driver {
             (Ok(()), _) => {}
             (Err(error), Packet::Publish(publish)) => {
                 let outcome = match error.reason {
-                    ReasonCode::PacketTooLarge => Outcome::TooLarge, // [MQTT-3.1.2-24]
+                    ReasonCode::PacketTooLarge => Outcome::TooLarge, // [MQTT-3.1.2-24], [MQTT-3.1.2-25]
                     _ => Outcome::Unmapped,
                 };
                 self.handle_unsendable(publish, outcome);
             }
-            (Err(error), _) => self.send_plain(packet, error),
+            (Err(error), _) => {
+                tracing::info!(connection_id = %self.sender.connection_id, %error, "packet cannot be sent");
+                self.closing = Some(CloseReason::Protocol(error.reason));
+            }
         }
-    }
-
-    /// A packet that is too large for the device goes without what explains it [MQTT-3.4.2-2].
-    fn send_plain(&mut self, mut packet: Packet, error: crate::mqtt::Error) {
-        if error.reason == ReasonCode::PacketTooLarge
-            && packet.strip_reason_string()
-            && self.wire.send(&packet).is_ok()
-        {
-            return;
-        }
-        tracing::info!(connection_id = %self.sender.connection_id, %error, "packet cannot be sent");
-        self.closing = Some(CloseReason::Protocol(error.reason));
     }
 
     fn handle_timeout(&mut self) {

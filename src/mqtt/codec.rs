@@ -89,13 +89,16 @@ impl Codec {
     /// ([`super::ReasonCode::PacketTooLarge`]); `dst` is untouched then.
     pub fn encode(&self, packet: &Packet, dst: &mut BytesMut) -> Result<(), Error> {
         let encoded = self.encode_whole(packet, dst);
-        match &encoded {
+        if let Err(error) = &encoded
+            && error.reason == ReasonCode::PacketTooLarge
+        {
             // [MQTT-3.4.2-2], [MQTT-3.9.2-1], [MQTT-3.14.2-3]
-            Err(error) if error.reason == ReasonCode::PacketTooLarge => packet
-                .without_reason_string()
-                .map_or(encoded, |shorter| self.encode_whole(&shorter, dst)),
-            _ => encoded,
+            let mut shorter = packet.clone();
+            if shorter.strip_reason_string() {
+                return self.encode_whole(&shorter, dst);
+            }
         }
+        encoded
     }
 
     fn encode_whole(&self, packet: &Packet, dst: &mut BytesMut) -> Result<(), Error> {
@@ -232,29 +235,6 @@ impl Packet {
             Self::Disconnect(_) => 0xe0,
             Self::Auth(_) => 0xf0,
         }
-    }
-
-    /// The same packet without its Reason String; none if it has none.
-    fn without_reason_string(&self) -> Option<Self> {
-        let mut packet = self.clone();
-        let reason_string = match &mut packet {
-            Self::Connack(packet) => &mut packet.properties.reason_string,
-            Self::Puback(ack) | Self::Pubrec(ack) | Self::Pubrel(ack) | Self::Pubcomp(ack) => {
-                &mut ack.reason_string
-            }
-            Self::Suback(packet) => &mut packet.reason_string,
-            Self::Unsuback(packet) => &mut packet.reason_string,
-            Self::Disconnect(packet) => &mut packet.reason_string,
-            Self::Auth(packet) => &mut packet.reason_string,
-            Self::Connect(_)
-            | Self::Publish(_)
-            | Self::Subscribe(_)
-            | Self::Unsubscribe(_)
-            | Self::Pingreq
-            | Self::Pingresp => return None,
-        };
-        reason_string.take()?;
-        Some(packet)
     }
 
     /// The rules that hold for the packet alone, whether it was received or is to be sent.

@@ -109,7 +109,7 @@ async fn downlinks_that_a_device_did_not_acknowledge_are_counted_when_it_leaves(
 
 #[tokio::test]
 async fn g39_a_downlink_above_the_devices_packet_size_is_skipped_and_the_next_delivered() {
-    // [MQTT-3.1.2-24]. rumqttc ends the connection when it gets more than it asked for.
+    // [MQTT-3.1.2-24], [MQTT-3.1.2-25]. rumqttc ends the connection when it gets more than it asked for.
     let site = Site::shared().await;
     let backend = site.backend().await;
     let count = "jetway_downlink_messages_total{outcome=\"too_large\"}";

@@ -25,6 +25,8 @@ mod open;
 #[cfg(test)]
 mod operator;
 #[cfg(test)]
+mod packet_size;
+#[cfg(test)]
 mod receipts;
 #[cfg(test)]
 mod site;

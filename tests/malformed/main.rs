@@ -11,8 +11,6 @@ mod case;
 #[cfg(test)]
 mod cases;
 #[cfg(test)]
-mod goodbye;
-#[cfg(test)]
 mod neighbour;
 #[cfg(test)]
 mod own;

@@ -61,9 +61,8 @@ pub enum Packet {
 }
 
 impl Packet {
-    /// Leaves out the Reason String, which only explains; whether there was one. A server does so where the packet would be
-    /// larger than the peer takes [MQTT-3.4.2-2].
-    pub fn strip_reason_string(&mut self) -> bool {
+    /// Leaves out the Reason String, which only explains; whether there was one.
+    pub(in crate::mqtt) fn strip_reason_string(&mut self) -> bool {
         let reason_string = match self {
             Self::Connack(connack) => &mut connack.properties.reason_string,
             Self::Puback(ack) | Self::Pubrec(ack) | Self::Pubrel(ack) | Self::Pubcomp(ack) => {
