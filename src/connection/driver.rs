@@ -14,8 +14,9 @@ use tokio::time::{Sleep, sleep_until};
 use super::Shared;
 use super::attachment::Attachment;
 use super::inbound::Inbound;
-use super::keeping::{Kept, Keeper};
+use super::keeping::{Keeper, Kept};
 use super::outbound::{Fetched, Outbound};
+use super::reauthentication::{Reauthentication, Stepped};
 use super::wire::Wire;
 use crate::device::Connection;
 use crate::downlink::{Delivery, Outcome};
@@ -36,6 +37,7 @@ pub(super) struct Driver {
     pub(super) keeper: Keeper,
     pub(super) inbound: Inbound,
     pub(super) outbound: Outbound,
+    pub(super) reauthentication: Option<Box<Reauthentication>>,
     timer: Pin<Box<Sleep>>,
     /// Since when the socket has taken none of what waits for it.
     write_stalled_since: Option<Instant>,
@@ -50,12 +52,10 @@ pub(super) struct Owned {
     pub(super) mailbox: Arc<Mailbox<Delivery>>,
     /// Its session.
     pub(super) held: Held,
+    /// The way to prove itself again, if it logged in by an Authentication Method.
+    pub(super) reauthentication: Option<Box<Reauthentication>>,
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "an event lives on the stack, from one line to the next"
-)]
 enum Event {
     Mail(Mail<Delivery>),
     Finished(u64),
@@ -63,6 +63,7 @@ enum Event {
     Retained,
     Kept(Kept),
     Fetched(Fetched),
+    Reauthentication(Stepped),
     Wrote,
     Read,
     Timeout,
@@ -89,6 +90,7 @@ impl Driver {
             keeper: Keeper::new(owned.held, save_interval),
             inbound: Inbound::default(),
             outbound: Outbound::default(),
+            reauthentication: owned.reauthentication,
             timer: Box::pin(sleep_until(deadline.into())),
             write_stalled_since: None,
             draining: false,
@@ -141,6 +143,11 @@ impl Driver {
         if let Poll::Ready(fetched) = self.outbound.poll_fetched(context) {
             return Poll::Ready(Event::Fetched(fetched));
         }
+        if let Some(reauthentication) = &mut self.reauthentication
+            && let Poll::Ready(stepped) = reauthentication.poll_stepped(context)
+        {
+            return Poll::Ready(Event::Reauthentication(stepped));
+        }
         if self.wire.wants_write()
             && let Poll::Ready(wrote) = self.wire.poll_write(context)
         {
@@ -167,7 +174,7 @@ impl Driver {
         self.wire.outbound_bytes() < self.shared.config.outbound_bytes_max
     }
 
-    fn may_read(&self) -> bool {
+    pub(super) fn may_read(&self) -> bool {
         let room = !self.inbound.is_blocked()
             || self.wire.inbound_bytes() < self.shared.config.read_ahead_bytes_max;
         room && self.may_send() && self.session.may_read() && !self.draining
@@ -184,7 +191,9 @@ impl Driver {
     fn deadline(&self) -> Instant {
         let write_timeout = self.write_timeout();
         let stalled = self.write_stalled_since.map(|since| since + write_timeout);
-        [stalled, self.keeper.due()]
+        let reauthentication = self.reauthentication.as_ref();
+        let proved = reauthentication.and_then(|reauthentication| reauthentication.deadline());
+        [stalled, self.keeper.due(), proved]
             .into_iter()
             .flatten()
             .fold(self.session.poll_timeout(), Instant::min)
@@ -211,6 +220,7 @@ impl Driver {
             Event::Retained => self.handle_retained(),
             Event::Kept(kept) => self.handle_kept(kept),
             Event::Fetched(fetched) => self.handle_fetched(fetched),
+            Event::Reauthentication(stepped) => self.handle_stepped(stepped),
             Event::Wrote => self.write_stalled_since = None,
             Event::Read if self.inbound.is_blocked() => self.look_ahead(),
             Event::Read => self.handle_inbound(),
@@ -301,6 +311,7 @@ impl Driver {
         if self.keeper.is_due(now) {
             self.session.save_progress();
         }
+        self.check_reauthentication(now);
         if !self.may_read() {
             // We do not listen, so silence says nothing about the device.
             self.session.handle_bytes(now);
@@ -314,5 +325,4 @@ impl Driver {
             Err(reason) => self.refuse(reason),
         }
     }
-
 }

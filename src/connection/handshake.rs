@@ -6,12 +6,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::BytesMut;
 use tokio::time::{timeout, timeout_at};
 
 use super::driver::{Driver, Owned};
 use super::metrics::Rejected;
+use super::reauthentication::Reauthentication;
 use super::wire::Wire;
-use super::{Shared, afterlife};
+use super::{Shared, afterlife, authentication};
 use crate::auth;
 use crate::auth::acl::Action;
 use crate::device::{Connection, Device, Scope};
@@ -22,28 +24,28 @@ use crate::net;
 use crate::net::Accepted;
 use crate::ownership::{self, Claim, Held, Request, WillMessage};
 use crate::registry::{Command, Mailbox};
-use crate::session::{Record, Session, Start};
 use crate::session::connect::{Agreement, agree, refusal};
+use crate::session::{Record, Session, Start};
 use crate::status::Slot;
 use crate::tasks::OnExit;
 use crate::telemetry;
 use crate::uplink::Sender;
 
 /// What a refused peer is told, and how that is counted.
-struct Refused {
+pub(super) struct Refused {
     answer: Option<ReasonCode>,
     rejected: Rejected,
 }
 
 impl Refused {
-    fn silently(rejected: Rejected) -> Self {
+    pub(super) fn silently(rejected: Rejected) -> Self {
         Self {
             answer: None,
             rejected,
         }
     }
 
-    fn with(answer: ReasonCode, rejected: Rejected) -> Self {
+    pub(super) fn with(answer: ReasonCode, rejected: Rejected) -> Self {
         Self {
             answer: Some(answer),
             rejected,
@@ -78,7 +80,7 @@ pub(super) async fn handshake(
         }
     };
     let mut wire = Wire::new(socket, shared.config.connect_bytes_max);
-    let admitted = match timeout_at(deadline, admit(shared, &mut wire)).await {
+    let admitted = match timeout_at(deadline, admit(shared, &mut wire, deadline)).await {
         Ok(admitted) => admitted,
         Err(_) => Err(on_timeout(&wire)),
     };
@@ -137,10 +139,16 @@ struct Admitted {
     slots: (Slot, Slot),
 }
 
-async fn admit(shared: &Shared, wire: &mut Wire) -> Result<Admitted, Refused> {
+async fn admit(
+    shared: &Shared,
+    wire: &mut Wire,
+    deadline: tokio::time::Instant,
+) -> Result<Admitted, Refused> {
     let mut connect = read_connect(wire).await?;
     let mut agreement = agree(&connect, &shared.session)
         .map_err(|reason| Refused::with(reason, Rejected::Unsupported))?;
+    wire.codec
+        .set_peer_packet_bytes_max(agreement.downlink_packet_bytes_max);
     if connect.client_id.is_empty() {
         let assigned = shared.assigned_client_id();
         if connect.version == Version::V5 {
@@ -149,15 +157,24 @@ async fn admit(shared: &Shared, wire: &mut Wire) -> Result<Admitted, Refused> {
         }
         connect.client_id = assigned; // [MQTT-3.1.3-6]
     }
-    let device = shared
-        .authenticator
-        .authenticate(
-            &connect.client_id,
-            connect.username.as_deref(),
-            connect.password.as_deref(),
-        )
-        .await
-        .map_err(|error| login_refused(&connect, &error))?;
+    let device = match &connect.properties.authentication_method {
+        None => {
+            let (username, password) = (connect.username.as_deref(), connect.password.as_deref());
+            let login = &shared.authenticator;
+            login
+                .authenticate(&connect.client_id, username, password)
+                .await
+                .map_err(|error| login_refused(&connect, &error))?
+        }
+        Some(method) => {
+            let (device, data) =
+                authentication::exchange(shared, wire, &connect, method, deadline).await?;
+            let said = &mut agreement.connack.properties;
+            said.authentication_method = Some(method.clone()); // [MQTT-4.12.0-5]
+            said.authentication_data = data;
+            device
+        }
+    };
     if device.scope == Scope::Open && connect.client_id.is_empty() {
         connect.client_id = device.id.client_id().into_owned().into();
         let assigned = (connect.version == Version::V5).then(|| connect.client_id.clone());
@@ -170,6 +187,13 @@ async fn admit(shared: &Shared, wire: &mut Wire) -> Result<Admitted, Refused> {
             .authorize(&device, Action::Publish, will.topic.as_str())
             .map_err(|error| Refused::with(error.problem().reason, Rejected::NotAuthorized))?;
     }
+    // Before anything is claimed: a CONNACK has nothing that could be left out of it [MQTT-3.1.2-24].
+    let connack = Packet::Connack(agreement.connack.clone());
+    wire.codec
+        .encode(&connack, &mut BytesMut::new())
+        .map_err(|error| Refused::with(error.reason, Rejected::Unsupported))?;
+    wire.codec
+        .set_packet_bytes_max(shared.session.packet_bytes_max);
     let slots = shared.status.two_slots().await;
     Ok(Admitted {
         connect,
@@ -184,7 +208,7 @@ async fn read_connect(wire: &mut Wire) -> Result<Box<Connect>, Refused> {
         match wire.decode() {
             Ok(Some(Packet::Connect(connect))) => return Ok(connect),
             Ok(Some(_)) => return Err(Refused::silently(Rejected::Malformed)), // [MQTT-3.1.0-1]
-            Ok(None) => {}
+            Ok(None) => read_more(wire).await?,
             Err(error) if error.reason == ReasonCode::UnsupportedProtocolVersion => {
                 // 3.1.1 demands its return code 1, 5 allows any answer: whoever asks for another version or protocol
                 // gets the former [MQTT-3.1.2-2].
@@ -201,14 +225,17 @@ async fn read_connect(wire: &mut Wire) -> Result<Box<Connect>, Refused> {
                 });
             }
         }
-        match std::future::poll_fn(|context| wire.poll_read(context)).await {
-            Ok(0) | Err(_) => return Err(Refused::silently(Rejected::SocketClosed)),
-            Ok(_) => {}
-        }
     }
 }
 
-fn login_refused(connect: &Connect, error: &auth::Error) -> Refused {
+pub(super) async fn read_more(wire: &mut Wire) -> Result<(), Refused> {
+    match std::future::poll_fn(|context| wire.poll_read(context)).await {
+        Ok(0) | Err(_) => Err(Refused::silently(Rejected::SocketClosed)),
+        Ok(_) => Ok(()),
+    }
+}
+
+pub(super) fn login_refused(connect: &Connect, error: &auth::Error) -> Refused {
     match error {
         auth::Error::Denied(reason) => {
             tracing::info!(client_id = %connect.client_id, %reason, "login denied");
@@ -233,12 +260,15 @@ impl Admitted {
     async fn enter(
         self,
         shared: &Arc<Shared>,
-        mut wire: Wire,
+        wire: Wire,
         peer: Option<SocketAddr>,
         number: u64,
     ) -> Result<Box<Driver>, (Wire, Refused)> {
         let key: Arc<str> = Mapping::device_tokens(&self.device.id).into();
-        let mailbox = Arc::new(Mailbox::new(self.device.id.clone(), shared.config.mailbox()));
+        let mailbox = Arc::new(Mailbox::new(
+            self.device.id.clone(),
+            shared.config.mailbox(),
+        ));
         if let Some(previous) = shared.registry.take(&key, &mailbox) {
             previous.command(Command::TakenOver);
             let limit = Duration::from_millis(shared.config.handshake_timeout_ms);
@@ -258,6 +288,7 @@ impl Admitted {
         };
         let will = self.connect.will.map(will_message);
         let (connected, disconnected) = self.slots;
+        let method = self.connect.properties.authentication_method;
         let request = Request {
             key: &key,
             connection: &connection,
@@ -276,19 +307,7 @@ impl Admitted {
         connection.epoch = held.epoch();
         mailbox.set_epoch(connection.epoch);
         shared.status.connected(connected, &connection);
-        wire.codec
-            .set_packet_bytes_max(shared.session.packet_bytes_max);
-        wire.codec
-            .set_peer_packet_bytes_max(self.agreement.downlink_packet_bytes_max);
-        let start = Start {
-            id: match &restored {
-                Some(record) => record.id.clone(),
-                None => connection.connection_id.clone(),
-            },
-            restored,
-            stored: self.agreement.session_expiry_s > 0,
-            stream: shared.router.stream(),
-        };
+        let start = start(shared, &self.agreement, &connection, restored);
         let session = Session::new(self.agreement, &shared.session, start, Instant::now());
         let sender = Sender::new(self.device, &key, &connection.connection_id, &shared.run);
         Ok(Box::new(Driver::new(
@@ -300,6 +319,7 @@ impl Admitted {
                 connection,
                 mailbox,
                 held,
+                reauthentication: method.map(|method| Box::new(Reauthentication::new(method))),
             },
         )))
     }
@@ -343,6 +363,25 @@ fn give_up(
         shared.ownership.disclaim(&key, &connection_id).await;
         shared.registry.leave(&key, &mailbox);
     });
+}
+
+
+/// How the session begins: as it is restored, or under a new id.
+fn start(
+    shared: &Shared,
+    agreement: &Agreement,
+    connection: &Connection,
+    restored: Option<Record>,
+) -> Start {
+    Start {
+        id: match &restored {
+            Some(record) => record.id.clone(),
+            None => connection.connection_id.clone(),
+        },
+        restored,
+        stored: agreement.session_expiry_s > 0,
+        stream: shared.router.stream(),
+    }
 }
 
 /// The Will as it is kept.

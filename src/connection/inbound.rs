@@ -99,6 +99,7 @@ impl Driver {
                 Ok(Some(packet @ Packet::Subscribe(_))) if !self.session.is_settled() => {
                     self.hold(packet);
                 }
+                Ok(Some(Packet::Auth(auth))) => self.handle_auth(auth),
                 Ok(Some(packet)) => self.handle_packet(packet, None),
                 Err(error) => {
                     tracing::info!(connection_id = %self.sender.connection_id, %error, "packet refused");
@@ -210,7 +211,9 @@ impl Driver {
             && let Some(mut first) = self.inbound.outgoing.pop_front()
         {
             let bytes = first.bytes;
-            first.permit = first.permit.or_else(|| self.shared.uplink.try_permit(bytes));
+            first.permit = first
+                .permit
+                .or_else(|| self.shared.uplink.try_permit(bytes));
             match first.permit.take() {
                 None => {
                     self.inbound.outgoing.push_front(first);

@@ -1,11 +1,13 @@
-//! One task per device: socket + codec + session. `handshake` lets it in, `driver` runs it with `inbound`, `outbound` and
-//! `keeping`, `ending` takes it apart, `wire` is its socket. `afterlife` speaks for devices that have no connection.
+//! One task per device: socket + codec + session. `handshake` lets it in with `authentication`, `driver` runs it with `inbound`,
+//! `outbound`, `keeping` and `reauthentication`, `ending` takes it apart, `wire` is its socket. `afterlife` speaks for devices
+//! that have no connection.
 //!
 //! The task is a loop without protocol: it waits for one event, tells the session, does what the session says. It owns
 //! everything of its connection; others reach it through its mailbox only.
 
 pub mod afterlife;
 mod attachment;
+mod authentication;
 mod config;
 mod driver;
 mod ending;
@@ -15,6 +17,7 @@ mod inbound;
 mod keeping;
 mod metrics;
 mod outbound;
+mod reauthentication;
 mod shared;
 mod wire;
 

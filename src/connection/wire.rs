@@ -159,11 +159,17 @@ impl Wire {
         progress
     }
 
-    /// Writes all that is left and closes our side.
-    pub(super) async fn finish(&mut self) -> io::Result<()> {
+    /// Writes all that is left.
+    pub(super) async fn flush(&mut self) -> io::Result<()> {
         while self.wants_write() {
             std::future::poll_fn(|context| self.poll_write(context)).await?;
         }
+        Ok(())
+    }
+
+    /// Writes all that is left and closes our side.
+    pub(super) async fn finish(&mut self) -> io::Result<()> {
+        self.flush().await?;
         std::future::poll_fn(|context| Pin::new(&mut self.socket).poll_shutdown(context)).await
     }
 

@@ -17,6 +17,8 @@ pub enum CloseReason {
     TakenOver,
     /// Bytes that are not MQTT, or MQTT against its rules; the code says which.
     Protocol(ReasonCode),
+    /// The device could not prove itself again; the code is for the device.
+    Authentication(ReasonCode),
     /// The device does not read what it is sent.
     WriteTimeout,
     /// The stream refused a message and MQTT 3.1.1 has no way to say so.
@@ -40,6 +42,7 @@ impl CloseReason {
             Self::Protocol(ReasonCode::MalformedPacket) => "malformed_packet",
             Self::Protocol(ReasonCode::PacketTooLarge) => "packet_too_large",
             Self::Protocol(_) => "protocol_error",
+            Self::Authentication(_) => "not_authenticated",
             Self::WriteTimeout => "write_timeout",
             Self::NotStored => "not_stored",
             Self::ServerShuttingDown => "server_shutting_down",
@@ -58,7 +61,7 @@ impl CloseReason {
             | Self::NodeLost => None,
             Self::KeepAliveTimeout => Some(ReasonCode::KeepAliveTimeout),
             Self::TakenOver => Some(ReasonCode::SessionTakenOver),
-            Self::Protocol(reason) => Some(reason),
+            Self::Protocol(reason) | Self::Authentication(reason) => Some(reason),
             Self::NotStored => Some(ReasonCode::UnspecifiedError),
             Self::ServerShuttingDown => Some(ReasonCode::ServerShuttingDown),
         }

@@ -1,7 +1,7 @@
 //! CONNECT → what both sides agreed for this connection, or the reason why not.
 //!
 //! Who the device is, is not decided here, and neither is whether a session of it is stored. What is not available is announced in
-//! the CONNACK of MQTT 5 and refused: shared subscriptions outside the open profile, and enhanced authentication.
+//! the CONNACK of MQTT 5 and refused: shared subscriptions outside the open profile.
 
 use std::num::{NonZeroU16, NonZeroU32};
 
@@ -40,9 +40,6 @@ pub struct Agreement {
 pub fn agree(connect: &Connect, config: &Config) -> Result<Agreement, ReasonCode> {
     if connect.version == Version::V3_1_1 && connect.client_id.is_empty() && !connect.clean_start {
         return Err(ReasonCode::ClientIdentifierNotValid); // [MQTT-3.1.3-8]
-    }
-    if connect.properties.authentication_method.is_some() {
-        return Err(ReasonCode::BadAuthenticationMethod);
     }
     let wanted = &connect.properties;
     let keep_alive_s = match connect.keep_alive {

@@ -65,12 +65,6 @@ fn a_connect_that_cannot_be_honoured_is_refused() {
         agree(&empty, &config()),
         Err(ReasonCode::ClientIdentifierNotValid)
     );
-    let mut enhanced = connect(Version::V5);
-    enhanced.properties.authentication_method = Some("SCRAM-SHA-256".into());
-    assert_eq!(
-        agree(&enhanced, &config()),
-        Err(ReasonCode::BadAuthenticationMethod)
-    );
     // [MQTT-3.2.2-6]
     let refusal = refusal(ReasonCode::Banned);
     assert!(!refusal.session_present);

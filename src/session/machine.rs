@@ -127,7 +127,7 @@ impl Session {
             Packet::Unsubscribe(unsubscribe) => self.handle_unsubscribe(unsubscribe),
             Packet::Pingreq => self.handle_pingreq(now),
             Packet::Disconnect(disconnect) => self.handle_disconnect(&disconnect)?,
-            // A second CONNECT [MQTT-3.1.0-2], what only a server sends, and an AUTH nobody asked for.
+            // A second CONNECT [MQTT-3.1.0-2], what only a server sends, and AUTH, which is not the session's.
             Packet::Connect(_)
             | Packet::Connack(_)
             | Packet::Suback(_)

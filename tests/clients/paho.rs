@@ -16,7 +16,7 @@ async fn gateway() -> (Gateway, [(&'static str, DemoDevice); 2]) {
 }
 
 /// Runs a script of this folder to its end and returns what it printed.
-fn run(script: &str, arguments: &Value) -> Value {
+pub(crate) fn run(script: &str, arguments: &Value) -> Value {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
     let mut command = python(folder.join(script));
     let printed = succeed(command.arg(arguments.to_string()));

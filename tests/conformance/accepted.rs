@@ -388,4 +388,13 @@ fn secrets_are_not_in_the_debug_form() {
         ..connect(V5)
     };
     assert!(!format!("{connect:?}").contains("hunter"));
+    let auth = Auth {
+        reason: ReasonCode::ContinueAuthentication,
+        authentication_method: Some(text("m")),
+        authentication_data: Some(Bytes::from_static(b"hunter4")),
+        reason_string: None,
+        user: UserProperties::default(),
+    };
+    let hidden = format!("{:?}", Bytes::from_static(b"hunter4"));
+    assert!(!format!("{auth:?}").contains(&hidden));
 }

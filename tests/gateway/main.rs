@@ -5,6 +5,8 @@
 mod support;
 
 #[cfg(test)]
+mod authentication;
+#[cfg(test)]
 mod downlink;
 #[cfg(test)]
 mod downlink_limits;
@@ -26,6 +28,8 @@ mod open;
 mod operator;
 #[cfg(test)]
 mod packet_size;
+#[cfg(test)]
+mod reauthentication;
 #[cfg(test)]
 mod receipts;
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub(crate) const BOTH: [Protocol; 2] = [Protocol::V311, Protocol::V5];
 
 const PRODUCT: &str = "flows";
 /// Of all devices here.
-const SECRET: &str = "AAECAwQFBgcICQoLDA0ODxAREhM=";
+pub(crate) const SECRET: &str = "AAECAwQFBgcICQoLDA0ODxAREhM=";
 const DEVICES: usize = 400;
 
 /// A gateway and what it needs.
@@ -90,6 +90,11 @@ impl Site {
     /// Adds a further device: product, name and options of `jetway device add`.
     pub(crate) fn add_device(&self, arguments: &[&str]) {
         add_device(&self.state, arguments);
+    }
+
+    /// Where its products and devices are.
+    pub(crate) fn database_url(&self) -> String {
+        database_url(&self.state)
     }
 
     /// Connects a device.

@@ -25,6 +25,7 @@ mod nats_cluster;
 mod nats_server;
 pub mod packet;
 mod reason;
+mod scram;
 mod tools;
 mod wait;
 mod wire;
@@ -36,6 +37,7 @@ pub use gateway::{DemoDevice, DevOptions, Gateway, Listening, Ready, RunOptions}
 pub use http::get as http_get;
 pub use nats_cluster::{NatsCluster, SERVERS};
 pub use nats_server::{NatsServer, binary as nats_server_binary};
+pub use scram::Scram;
 pub use tools::{jetway, jetway_fails, old_nats_server, python, succeed};
 pub use wait::{DEADLINE, eventually, lasting, within};
 pub use wire::{Stream, Wire, from_hex, to_hex};

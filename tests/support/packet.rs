@@ -57,6 +57,21 @@ pub fn subscribe(protocol: Protocol, packet_id: u16, filters: &[(&str, u8)]) -> 
     packet(0x82, &body)
 }
 
+/// AUTH with a reason and, where they are, the Authentication Method and data.
+pub fn auth(reason: u8, method: Option<&str>, data: Option<&str>) -> Vec<u8> {
+    let properties = authentication(method, data);
+    let length = variable_byte_integer(properties.len());
+    packet(0xF0, &[&[reason][..], &length, &properties].concat())
+}
+
+/// The properties Authentication Method and Authentication Data.
+pub fn authentication(method: Option<&str>, data: Option<&str>) -> Vec<u8> {
+    let property = |identifier: u8, text: &str| [&[identifier][..], &string(text)].concat();
+    let method = method.map(|method| property(0x15, method));
+    let data = data.map(|data| property(0x16, data));
+    method.into_iter().chain(data).flatten().collect()
+}
+
 /// A packet: type and flags, Remaining Length, the rest.
 pub fn packet(first: u8, body: &[u8]) -> Vec<u8> {
     let mut packet = vec![first];
@@ -96,6 +111,8 @@ pub fn disconnect(code: u8) -> Vec<u8> {
     let words = match code {
         0x81 => "malformed packet",
         0x82 => "protocol error",
+        0x87 => "not authorized",
+        0x89 => "server busy",
         0x8B => "server shutting down",
         0x8D => "keep alive timeout",
         0x8E => "session taken over",

@@ -51,7 +51,7 @@ pub fn succeed(command: &mut Command) -> String {
     stdout.into_owned()
 }
 
-/// `python3` with the packages that `deploy/test.sh` installs (paho-mqtt, nats-py), to run a script.
+/// `python3` with the packages that `deploy/test.sh` installs (paho-mqtt, nats-py, scramp), to run a script.
 pub fn python(script: impl AsRef<OsStr>) -> Command {
     let packages = python_packages();
     let mut command = Command::new("python3");

@@ -1,5 +1,7 @@
 //! AUTH (MQTT 5 §3.15): a step of extended authentication. 3.1.1 has no such packet.
 
+use std::fmt;
+
 use bytes::Bytes;
 use bytestring::ByteString;
 
@@ -10,8 +12,8 @@ use crate::mqtt::reason::Carrier;
 use crate::mqtt::writer::Writer;
 use crate::mqtt::{Error, ReasonCode, UserProperties};
 
-/// AUTH.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// AUTH. Its `Debug` form leaves out the authentication data.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Auth {
     /// Success, continue or authenticate again.
     pub reason: ReasonCode,
@@ -23,6 +25,17 @@ pub struct Auth {
     pub reason_string: Option<ByteString>,
     /// User properties.
     pub user: UserProperties,
+}
+
+impl fmt::Debug for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Auth")
+            .field("reason", &self.reason)
+            .field("authentication_method", &self.authentication_method)
+            .field("reason_string", &self.reason_string)
+            .field("user", &self.user)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Auth {
