@@ -205,6 +205,12 @@ async fn traffic_resumes_when_a_lost_stream_is_made_again() {
         assert_eq!(stored.len(), 1);
         assert_eq!(stored[0].text(), "meanwhile");
 
+        let subject = who.subject("device.down.thing");
+        for number in 0..3 {
+            backend.publish(&subject, &[], format!("{number}")).await;
+            assert_eq!(device.next().await.text(), format!("{number}"));
+        }
+        // Its sequences begin again, below those that the session has seen.
         let down = delete(&backend, "DEVICE_DOWN").await;
         assert_eq!(site.gateway.get("/readyz").await.0, 503);
         backend.jetstream.create_stream(down).await.unwrap();
