@@ -426,7 +426,9 @@ impl Parts<'_> {
             stop(),
         );
         self.services.spawn("releases", OnExit::Shutdown, releases);
-        let run = ownership.clone().run(Arc::clone(&shared.registry), orphans, stop());
+        let run = ownership
+            .clone()
+            .run(Arc::clone(&shared.registry), orphans, stop());
         self.services.spawn("ownership", OnExit::Shutdown, run);
         let run = connection::afterlife::run(Arc::clone(shared), adopted, stop());
         self.services.spawn("afterlife", OnExit::Shutdown, run);

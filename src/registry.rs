@@ -282,7 +282,11 @@ impl<M> Registry<M> {
         let mut all = Vec::new();
         for table in &self.tables {
             let table = table.lock().unwrap_or_else(PoisonError::into_inner);
-            all.extend(table.iter().map(|(key, mailbox)| (key.clone(), Arc::clone(mailbox))));
+            all.extend(
+                table
+                    .iter()
+                    .map(|(key, mailbox)| (key.clone(), Arc::clone(mailbox))),
+            );
         }
         all
     }

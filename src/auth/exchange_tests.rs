@@ -152,7 +152,10 @@ async fn a_device_proves_its_secret_again_and_again() {
         (metrics.cache_misses.get(), metrics.cache_hits.get()),
         (1, 2)
     );
-    assert_eq!(bench.authenticator.proof.as_ref().unwrap().scram.keys.len(), 1);
+    assert_eq!(
+        bench.authenticator.proof.as_ref().unwrap().scram.keys.len(),
+        1
+    );
 }
 
 #[tokio::test]
@@ -256,7 +259,10 @@ async fn what_a_device_is_asked_does_not_say_whether_it_is_there() {
         );
     }
     // Nor does the time it takes: keys are made for all of them, and once.
-    assert_eq!(bench.authenticator.proof.as_ref().unwrap().scram.keys.len(), 5);
+    assert_eq!(
+        bench.authenticator.proof.as_ref().unwrap().scram.keys.len(),
+        5
+    );
 }
 
 #[tokio::test]

@@ -82,7 +82,13 @@ impl Driver {
 
 /// The last word about a connection: its status, its Will and its session, in this order: should the node die in between,
 /// whoever finds the session says it all once more, under the same ids. A connection that was cut off says nothing.
-async fn say_over(shared: &Shared, keeper: Keeper, connection: Connection, end: End, reason: CloseReason) {
+async fn say_over(
+    shared: &Shared,
+    keeper: Keeper,
+    connection: Connection,
+    end: End,
+    reason: CloseReason,
+) {
     let Some(mut held) = keeper.finish().await else {
         return;
     };

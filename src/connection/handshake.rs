@@ -365,7 +365,6 @@ fn give_up(
     });
 }
 
-
 /// How the session begins: as it is restored, or under a new id.
 fn start(
     shared: &Shared,

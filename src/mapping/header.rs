@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use bytes::BytesMut;
 use bytestring::ByteString;
 
-use crate::mqtt::QoS;
 use super::percent;
+use crate::mqtt::QoS;
 
 pub(super) const ID: &str = "Jw-Id";
 pub(super) const TYPE: &str = "Jw-Type";

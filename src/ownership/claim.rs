@@ -118,14 +118,20 @@ impl Ownership {
             if let Some(document) = found.as_ref().filter(|found| request.leaves_owed(found)) {
                 let mut document = document.clone();
                 if document.is_connected() {
-                    tracing::info!(key = request.key, "a connection that does not answer is cut off");
+                    tracing::info!(
+                        key = request.key,
+                        "a connection that does not answer is cut off"
+                    );
                 } else {
                     document.end_session(telemetry::now_unix_ms());
                 }
                 if let Some(orphan) = self.adopt(request.key, revision, document).await? {
                     return Ok(Claim::Owed(orphan));
                 }
-            } else if let Some(claim) = self.try_claim(&request, entry.is_some(), revision, found).await? {
+            } else if let Some(claim) = self
+                .try_claim(&request, entry.is_some(), revision, found)
+                .await?
+            {
                 return Ok(claim);
             }
             entry = self.sessions().get_from_leader(request.key).await?;
@@ -149,7 +155,10 @@ impl Ownership {
             true => Expect::Revision(revision),
             false => Expect::Absent,
         };
-        let written = self.sessions().put(request.key, document.write(), expected, None).await;
+        let written = self
+            .sessions()
+            .put(request.key, document.write(), expected, None)
+            .await;
         let revision = match written {
             Ok(revision) => revision,
             Err(bucket::Error::Conflict { .. }) => return Ok(None),
@@ -174,7 +183,9 @@ impl Ownership {
             }
         };
         let Some(entry) = entry else { return };
-        let Some(mut document) = found(&entry) else { return };
+        let Some(mut document) = found(&entry) else {
+            return;
+        };
         if !document.connection.is(connection_id) || !document.is_connected() {
             return;
         }

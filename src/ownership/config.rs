@@ -32,7 +32,10 @@ impl Config {
     pub fn validate(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if !(2..=3_600).contains(&self.lease_s) {
-            faults.push(format!("lease_s: expected 2 to 3600, found {}", self.lease_s));
+            faults.push(format!(
+                "lease_s: expected 2 to 3600, found {}",
+                self.lease_s
+            ));
         }
         for (key, value) in [
             ("release_timeout_ms", self.release_timeout_ms),

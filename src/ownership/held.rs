@@ -94,7 +94,8 @@ impl Held {
         }
         // A Will may be due at the very end: the key stays until it is published.
         let left = Duration::from_secs(self.document.time_to_live_s(now));
-        self.write(Write::Put(due_ms.is_none().then_some(left))).await?;
+        self.write(Write::Put(due_ms.is_none().then_some(left)))
+            .await?;
         if let Some(due_ms) = due_ms {
             self.ownership.wills().schedule(&self.key, due_ms);
         }

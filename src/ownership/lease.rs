@@ -65,7 +65,9 @@ impl Lease {
     }
 
     fn is_within_lease(&self, state: &State) -> bool {
-        state.renewed.is_some_and(|renewed| renewed.elapsed() < self.lasts)
+        state
+            .renewed
+            .is_some_and(|renewed| renewed.elapsed() < self.lasts)
     }
 
     /// A renewal that began at `began`, over this NATS connection, was answered.
@@ -109,7 +111,11 @@ impl Ownership {
             () = self.sweep_lost(&orphans) => {}
             () = self.watch_wills(&orphans) => {}
         }
-        if let Err(error) = self.nodes().delete(self.node(), Expect::Any, self.config().lease()).await {
+        if let Err(error) = self
+            .nodes()
+            .delete(self.node(), Expect::Any, self.config().lease())
+            .await
+        {
             tracing::info!(%error, "node lease not given up; it runs out");
         }
     }
@@ -146,7 +152,10 @@ impl Ownership {
     async fn resolve_doubts<M>(&self, registry: &Registry<M>) {
         loop {
             self.lease().doubt.notified().await;
-            let claimed = registry.all().into_iter().filter(|(_, mailbox)| mailbox.epoch() > 0);
+            let claimed = registry
+                .all()
+                .into_iter()
+                .filter(|(_, mailbox)| mailbox.epoch() > 0);
             stream::iter(claimed)
                 .for_each_concurrent(ASKED_AT_ONCE, |(key, mailbox)| async move {
                     if !self.surely_holds(&key, mailbox.epoch()).await {

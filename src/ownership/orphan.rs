@@ -82,7 +82,10 @@ impl Ownership {
         };
         document.node = Some(self.node().into());
         let expected = Expect::Revision(revision);
-        let written = self.sessions().put(key, document.write(), expected, None).await;
+        let written = self
+            .sessions()
+            .put(key, document.write(), expected, None)
+            .await;
         let revision = match written {
             Ok(revision) => revision,
             Err(bucket::Error::Conflict { .. }) => return Ok(None),

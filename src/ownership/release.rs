@@ -56,7 +56,9 @@ impl Ownership {
             let Some(reply) = request.reply else { continue };
             let mailbox = asked(&request.payload).and_then(|(key, epoch)| {
                 // A request may come late: who connected since is not meant.
-                registry.find(key).filter(|mailbox| mailbox.epoch() <= epoch)
+                registry
+                    .find(key)
+                    .filter(|mailbox| mailbox.epoch() <= epoch)
             });
             let client = self.link().client.clone();
             tasks.spawn("release", OnExit::Log, async move {

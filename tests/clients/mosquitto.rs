@@ -44,7 +44,10 @@ async fn mosquitto_pub_waits_for_the_stored_message() {
         run(command.args(["-m", version]).args(more))
     };
     const QOS: [&str; 2] = ["1", "2"];
-    for (qos, version) in QOS.iter().flat_map(|qos| VERSIONS.map(|version| (qos, version))) {
+    for (qos, version) in QOS
+        .iter()
+        .flat_map(|qos| VERSIONS.map(|version| (qos, version)))
+    {
         assert_eq!(
             publish(version, &["-q", qos, "-t", &own]),
             (Some(0), String::new())

@@ -246,10 +246,17 @@ async fn what_a_device_did_not_subscribe_to_is_a_dead_letter_and_what_comes_next
         let before = site.gateway.metric(count).await;
         backend.publish(&subject, &[], "unheard").await;
         site.counted(count, before).await;
-        backend.publish(&subject, &[("Jw-Type", "event")], "heard").await;
+        backend
+            .publish(&subject, &[("Jw-Type", "event")], "heard")
+            .await;
         assert_eq!(device.next().await.text(), "heard");
-        let dead = backend.wait_for("DLQ", &who.subject("dlq.downlink"), 1).await;
-        assert_eq!((dead[0].text(), dead[0].header("Jw-Reason")), ("unheard", "not_subscribed"));
+        let dead = backend
+            .wait_for("DLQ", &who.subject("dlq.downlink"), 1)
+            .await;
+        assert_eq!(
+            (dead[0].text(), dead[0].header("Jw-Reason")),
+            ("unheard", "not_subscribed")
+        );
         let topic = who.topic("$thing/down/property");
         assert_eq!(dead[0].header("Jw-Topic"), topic);
     }

@@ -51,8 +51,7 @@ async fn no_method_of_authentication_is_known() {
     // [MQTT-4.12.0-1]
     let gateway = start(None).await;
     let properties = packet::authentication(Some("SCRAM-SHA-256"), None);
-    let connect =
-        packet::connect_with_properties(Protocol::V5, &client("a"), 60, &properties);
+    let connect = packet::connect_with_properties(Protocol::V5, &client("a"), 60, &properties);
     let mut wire = Wire::connect(gateway.mqtt()).await;
     wire.send(&connect).await;
     assert_eq!(wire.closed().await, [0x20, 3, 0, 0x8C, 0]);

@@ -60,7 +60,12 @@ async fn g30_a_sender_is_told_that_its_downlink_was_sent_and_that_the_device_has
             }
         }
         forgotten(&backend, &who).await;
-        assert!(backend.messages("DLQ", &who.subject("dlq.downlink")).await.is_empty());
+        assert!(
+            backend
+                .messages("DLQ", &who.subject("dlq.downlink"))
+                .await
+                .is_empty()
+        );
     }
 }
 
@@ -122,7 +127,10 @@ async fn g39_a_downlink_that_is_too_large_is_reported_and_kept_as_a_dead_letter(
         backend.publish(&down, &[], "fits").await;
         assert_eq!(device.next().await.text(), "fits");
         assert_eq!(device.publish_acked(&who.reports(), "").await, 0);
-        assert_eq!(receipt(&backend, &mut receipts).await["receipt"], "rejected");
+        assert_eq!(
+            receipt(&backend, &mut receipts).await["receipt"],
+            "rejected"
+        );
         let dead = dead_letter(&backend, &who).await;
         assert_eq!(dead.payload, vec![b'x'; 300]);
         assert_eq!(dead.header("Jw-Reason"), "too_large");
@@ -139,7 +147,8 @@ async fn g30_what_a_device_refuses_is_reported_and_kept_as_a_dead_letter() {
     let who = site.device();
     let mut wire = Wire::login(Protocol::V5, site.gateway.mqtt(), &who.credentials, 60).await;
     let filter = who.topic("$thing/down/+");
-    wire.send(&packet::subscribe(Protocol::V5, 1, &[(&filter, 2)])).await;
+    wire.send(&packet::subscribe(Protocol::V5, 1, &[(&filter, 2)]))
+        .await;
     wire.packet().await.expect("SUBACK");
     let subject = who.subject("receipts");
     let mut receipts = backend.subscribe(&subject).await;
@@ -150,14 +159,17 @@ async fn g30_what_a_device_refuses_is_reported_and_kept_as_a_dead_letter() {
         let publish = wire.packet().await.expect("PUBLISH");
         let topic = usize::from(publish[3]);
         let packet_id = &publish[4 + topic..6 + topic];
-        wire.send(&packet::packet(answer, &[packet_id, &[0x83]].concat())).await;
+        wire.send(&packet::packet(answer, &[packet_id, &[0x83]].concat()))
+            .await;
         for expected in ["sent", "rejected"] {
             let receipt = receipt(&backend, &mut receipts).await;
             assert_eq!(receipt["receipt"], expected, "{qos}");
         }
     }
     forgotten(&backend, &who).await;
-    let dead = backend.wait_for("DLQ", &who.subject("dlq.downlink"), 2).await;
+    let dead = backend
+        .wait_for("DLQ", &who.subject("dlq.downlink"), 2)
+        .await;
     let found: Vec<_> = dead
         .iter()
         .map(|dead| (dead.text(), dead.header("Jw-Reason")))
@@ -196,10 +208,15 @@ async fn g30_with_qos_0_nothing_waits_for_a_device_and_that_is_reported() {
         let connect = stored(&site, protocol, &who);
         subscribe_and_leave(connect.clone(), &who, 1).await;
         let subject = who.subject("device.down.mqtt.thing");
-        backend.publish(&subject, &[("Jw-Qos", "0")], "missed").await;
+        backend
+            .publish(&subject, &[("Jw-Qos", "0")], "missed")
+            .await;
         let _device = Device::connect_with(connect).await.unwrap();
         let dead = dead_letter(&backend, &who).await;
-        assert_eq!((dead.text(), dead.header("Jw-Reason")), ("missed", "missed"));
+        assert_eq!(
+            (dead.text(), dead.header("Jw-Reason")),
+            ("missed", "missed")
+        );
     }
 }
 

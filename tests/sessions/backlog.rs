@@ -20,7 +20,13 @@ struct Subscriber {
 }
 
 impl Subscriber {
-    async fn begin(gateway: &Gateway, qos: QoS, version: Version, packets: usize, answers: bool) -> Self {
+    async fn begin(
+        gateway: &Gateway,
+        qos: QoS,
+        version: Version,
+        packets: usize,
+        answers: bool,
+    ) -> Self {
         let client_id = format!("{}-{}-{packets}-{answers}", version as u8, qos as u8);
         let hello = Hello {
             receive_maximum: (version == Version::V5).then_some(WINDOW),
@@ -56,7 +62,9 @@ impl Subscriber {
 #[tokio::test]
 async fn a_gateway_killed_at_every_message_of_a_backlog_loses_none() {
     let site = Site::start().await;
-    let mut gateway = site.node_with(&[("JETWAY_SESSION_DOWNLINK_INFLIGHT_MAX", "4")]).await;
+    let mut gateway = site
+        .node_with(&[("JETWAY_SESSION_DOWNLINK_INFLIGHT_MAX", "4")])
+        .await;
     let mut subscribers = Vec::new();
     for packets in 1..=MESSAGES {
         for answers in [false, true] {
@@ -91,7 +99,11 @@ async fn a_gateway_killed_at_every_message_of_a_backlog_loses_none() {
         let who = &subscriber.hello.client_id;
         let mut expected: Vec<&str> = texts.iter().map(String::as_str).collect();
         expected.push("last");
-        assert_eq!(application.first_times(), expected, "{who}: in order, none lost");
+        assert_eq!(
+            application.first_times(),
+            expected,
+            "{who}: in order, none lost"
+        );
         let again = application.given.len() - expected.len();
         match subscriber.qos {
             QoS::ExactlyOnce => assert_eq!(again, 0, "{who}: once"),
@@ -99,5 +111,8 @@ async fn a_gateway_killed_at_every_message_of_a_backlog_loses_none() {
         }
         assert!(client.ping().await.is_empty(), "{who}");
     }
-    println!("{} sessions; repeated with QoS 1: {repeated}", subscribers.len());
+    println!(
+        "{} sessions; repeated with QoS 1: {repeated}",
+        subscribers.len()
+    );
 }

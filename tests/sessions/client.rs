@@ -206,7 +206,13 @@ impl Client {
         self.send_publish(topic, qos, packet_id, text, false).await;
     }
 
-    pub(crate) async fn publish_again(&mut self, topic: &str, qos: QoS, packet_id: u16, text: &str) {
+    pub(crate) async fn publish_again(
+        &mut self,
+        topic: &str,
+        qos: QoS,
+        packet_id: u16,
+        text: &str,
+    ) {
         self.send_publish(topic, qos, packet_id, text, true).await;
     }
 

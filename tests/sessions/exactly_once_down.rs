@@ -100,7 +100,11 @@ async fn a_gateway_killed_between_any_two_steps_delivers_once() {
         site.send("down", QoS::ExactlyOnce, &text).await;
         for subscriber in &mut subscribers {
             subscriber.come_back(&gateway).await;
-            let Subscriber { client, application, .. } = subscriber;
+            let Subscriber {
+                client,
+                application,
+                ..
+            } = subscriber;
             application.run_until(client, &text).await;
         }
         texts.push(text);
@@ -110,7 +114,11 @@ async fn a_gateway_killed_between_any_two_steps_delivers_once() {
         assert_eq!(given, &texts, "{who}: exactly once, in order");
         assert!(subscriber.client.ping().await.is_empty(), "{who}");
     }
-    println!("{} subscribers, {} messages each, each given once", subscribers.len(), texts.len());
+    println!(
+        "{} subscribers, {} messages each, each given once",
+        subscribers.len(),
+        texts.len()
+    );
 }
 
 #[tokio::test]

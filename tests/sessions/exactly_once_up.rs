@@ -52,7 +52,9 @@ impl Uplink {
     async fn advance(&mut self) {
         let client = &mut self.client;
         if self.reached >= Reached::Published {
-            client.publish(&self.topic, QoS::ExactlyOnce, ID, "once").await;
+            client
+                .publish(&self.topic, QoS::ExactlyOnce, ID, "once")
+                .await;
         }
         if self.reached >= Reached::Pubrec {
             client.expect(Step::Pubrec, ID).await;
@@ -72,7 +74,11 @@ impl Uplink {
         let topic = &self.topic;
         match self.reached {
             Reached::Connected => client.publish(topic, QoS::ExactlyOnce, ID, "once").await,
-            Reached::Published => client.publish_again(topic, QoS::ExactlyOnce, ID, "once").await,
+            Reached::Published => {
+                client
+                    .publish_again(topic, QoS::ExactlyOnce, ID, "once")
+                    .await
+            }
             Reached::Pubrec | Reached::Released | Reached::Pubcomp => {}
         }
         if self.reached <= Reached::Published {
@@ -88,7 +94,9 @@ impl Uplink {
     /// The identifier is free: the next message is another one.
     async fn next_message(&mut self) {
         let client = &mut self.client;
-        client.publish(&self.topic, QoS::ExactlyOnce, ID, "next").await;
+        client
+            .publish(&self.topic, QoS::ExactlyOnce, ID, "next")
+            .await;
         client.expect(Step::Pubrec, ID).await;
         client.step(Step::Pubrel, ID).await;
         client.expect(Step::Pubcomp, ID).await;
@@ -137,7 +145,10 @@ async fn a_gateway_killed_between_any_two_steps_stores_once() {
         open[0] += 1;
         open[1] += stored.len();
     }
-    println!("{} clients, {} messages, each stored once", open[0], open[1]);
+    println!(
+        "{} clients, {} messages, each stored once",
+        open[0], open[1]
+    );
 }
 
 #[tokio::test]
@@ -147,12 +158,19 @@ async fn a_gateway_killed_again_and_again_stores_once() {
     for version in BOTH {
         let mut uplink = Uplink::begin(&gateway, version, Reached::Published, 0).await;
         uplink.advance().await;
-        for reached in [Reached::Published, Reached::Published, Reached::Pubrec, Reached::Released] {
+        for reached in [
+            Reached::Published,
+            Reached::Published,
+            Reached::Pubrec,
+            Reached::Released,
+        ] {
             gateway = site.killed(gateway).await;
             let (mut client, present) = Client::connect(gateway.mqtt(), &uplink.hello).await;
             assert!(present);
             if reached <= Reached::Pubrec {
-                client.publish_again(&uplink.topic, QoS::ExactlyOnce, ID, "once").await;
+                client
+                    .publish_again(&uplink.topic, QoS::ExactlyOnce, ID, "once")
+                    .await;
             }
             if reached == Reached::Pubrec {
                 client.expect(Step::Pubrec, ID).await;

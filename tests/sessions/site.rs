@@ -74,7 +74,10 @@ impl Site {
     pub(crate) async fn stored(&self, topic: &str) -> Vec<String> {
         let filter = format!("mqtt.{}", topic.replace('/', "."));
         let messages = self.backend.messages("MQTT", &filter).await;
-        messages.iter().map(|stored| stored.text().to_owned()).collect()
+        messages
+            .iter()
+            .map(|stored| stored.text().to_owned())
+            .collect()
     }
 
     /// The status events of all clients, in order.
@@ -153,7 +156,10 @@ pub(crate) fn assert_in_order(events: &[Event]) {
     for (event, next) in events.iter().zip(&events[1..]) {
         match (&event.reason, &next.reason) {
             (None, Some(_)) => {
-                assert_eq!(event.connection_id, next.connection_id, "{event:?} {next:?}");
+                assert_eq!(
+                    event.connection_id, next.connection_id,
+                    "{event:?} {next:?}"
+                );
                 assert_eq!(event.epoch, next.epoch, "{event:?} {next:?}");
             }
             (Some(_), None) => assert!(event.epoch < next.epoch, "{event:?} {next:?}"),

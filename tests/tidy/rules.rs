@@ -29,7 +29,15 @@ const LAYERS: &[Layer] = &[
     ),
     (
         "flow",
-        &["uplink", "downlink", "status", "ownership", "events", "gps", "outbox"],
+        &[
+            "uplink",
+            "downlink",
+            "status",
+            "ownership",
+            "events",
+            "gps",
+            "outbox",
+        ],
         &["word", "service", "pure", "edge", "routing", "dead letters"],
     ),
     (
