@@ -55,25 +55,26 @@ fn other_forms_are_read_too() {
 fn user_properties_are_found_among_all_others() {
     const PAIR: &str = "26 0001'a' 0001'b'";
     let connect = "1100000e10 210014 2700010000 220000 1901 1700 150001'm' 16000100";
-    let will = "1800000005 0100 030001't'";
     let connack = "1100000000 210001 2401 2500 2700000005 120001'c' 220007 1f0001'r' 2800 2900 2a01 \
                    130009 1a0001'i' 1c0001's' 150001'm' 160001fe";
-    let publish = "0101 02ffffffff 23ffff 080001'r' 09000100 0b01 0b8001 0bffffff7f 030001't'";
-    for (head, others, end) in [
-        ("10 0004'MQTT' 05 02 003c", connect, "0003'mal'"),
+    let publish = "0101 030001't' 080001'r' 09000100";
+    let made_anew = "23ffff 0b01 0b8001 0bffffff7f 02ffffffff";
+    for (head, before, behind, end) in [
+        ("10 0004'MQTT' 05 02 003c", connect, "", "0003'mal'"),
         (
             "10 0004'MQTT' 05 06 003c 00 0003'mal'",
-            will,
+            "0101 030001't'",
+            "0200000005",
             "0001'w' 0000",
         ),
-        ("20 00 00", connack, ""),
-        ("30 0003'a/b'", publish, "'hi'"),
+        ("20 00 00", connack, "", ""),
+        ("30 0003'a/b'", publish, made_anew, "'hi'"),
     ] {
         let last = "26 0000 0000";
-        let long = packet_bytes(head, &format!("{PAIR} {others} {last}"), end);
-        let short = packet_bytes(head, &format!("{others} {PAIR} {last}"), end);
+        let long = packet_bytes(head, &format!("{PAIR} {behind} {before} {last}"), end);
+        let short = packet_bytes(head, &format!("{before} {PAIR} {last} {behind}"), end);
         let (packet, _) = decode(Some(V5), &long).unwrap();
-        assert_eq!(encode(V5, &packet.unwrap()).unwrap(), short, "{others}");
+        assert_eq!(encode(V5, &packet.unwrap()).unwrap(), short, "{before}");
     }
 }
 
