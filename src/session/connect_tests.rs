@@ -40,7 +40,7 @@ fn connack_announces_what_is_unavailable_and_what_is_enforced() {
     assert_eq!(said.retain_available, None, "it is");
     assert_eq!(said.shared_subscription_available, Some(false));
     assert_eq!(said.subscription_identifiers_available, None, "they are");
-    assert_eq!(said.topic_alias_maximum, Some(16));
+    assert_eq!(said.topic_alias_maximum, Some(10));
     assert_eq!(said.receive_maximum.map(NonZeroU16::get), Some(3));
     assert_eq!(said.server_keep_alive, Some(100), "the cap is announced");
     assert_eq!(agreement.keep_alive_s, 100, "and enforced");

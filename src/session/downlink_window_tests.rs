@@ -13,19 +13,23 @@ fn window() -> DownlinkWindow {
 #[test]
 fn an_identifier_is_derived_from_the_sequence_or_assigned() {
     let wrap = u64::from(DERIVED_MAX);
-    for (sequence, derived) in [(0, 1), (1, 2), (wrap - 1, DERIVED_MAX), (wrap, 1)] {
-        let sent = window().send(Source::Stream(sequence), QoS::AtLeastOnce);
-        assert_eq!(sent, (id(derived), true), "{sequence}");
+    for base in [0, 5, u64::from(u32::MAX)] {
+        for (behind, derived) in [(1, 1), (2, 2), (wrap, DERIVED_MAX), (wrap + 1, 1)] {
+            let mut window = window();
+            window.base = base;
+            let sent = window.send(Source::Stream(base + behind), QoS::AtLeastOnce);
+            assert_eq!(sent, (id(derived), true), "{base} and {behind}");
+        }
     }
     let mut window = window();
     let mut send = |source| window.send(source, QoS::AtLeastOnce);
     let first = id(DERIVED_MAX + 1);
     assert_eq!(send(Source::Retained("a".into())), (first, false));
-    assert_eq!(send(Source::Stream(7)), (id(8), true));
+    assert_eq!(send(Source::Stream(7)), (id(7), true));
     assert_eq!(
         send(Source::Backlog(7 + wrap)),
         (id(DERIVED_MAX + 2), false),
-        "8 is in use"
+        "7 is in use"
     );
     assert_eq!(window.remove(first), Some(Source::Retained("a".into())));
     assert_eq!(window.remove(first), None);
@@ -52,7 +56,7 @@ fn an_identifier_is_not_used_anew_before_it_is_saved_that_it_is_free() {
     let mut window = window();
     window.send(Source::Stream(7), QoS::ExactlyOnce);
     window.save();
-    window.remove(id(8));
+    window.remove(id(7));
     window.saved();
     let (_, derived) = window.send(again(), QoS::ExactlyOnce);
     assert!(!derived, "that write still had it");
@@ -61,10 +65,10 @@ fn an_identifier_is_not_used_anew_before_it_is_saved_that_it_is_free() {
     assert!(!derived, "not written yet");
     window.saved();
     let sent = window.send(again(), QoS::ExactlyOnce);
-    assert_eq!(sent, (id(8), true));
+    assert_eq!(sent, (id(7), true));
     // Nothing comes back in a session that is not stored.
     let mut window = DownlinkWindow::new(3, Vec::new(), false);
     window.send(Source::Stream(7), QoS::ExactlyOnce);
-    window.remove(id(8));
-    assert_eq!(window.send(again(), QoS::ExactlyOnce), (id(8), true));
+    window.remove(id(7));
+    assert_eq!(window.send(again(), QoS::ExactlyOnce), (id(7), true));
 }

@@ -16,21 +16,21 @@ fn what_was_not_acknowledged_is_sent_again_first() {
     for version in BOTH {
         down(
             version,
-            "live 1 q1; live 2 q2; reconnect; owed; room; resend 3; resend 2; room; puback 2; room; live 3 q1",
-            "PUBLISH down q1 #2; PUBLISH down q2 #3; CONNACK present; owed 2 3; full;
-             PUBLISH down q1 #2 dup; PUBLISH down q2 #3 dup; full; done 1; room; PUBLISH down q1 #4",
+            "live 1 q1; live 2 q2; reconnect; owed; room; resend 2; resend 1; room; puback 1; room; live 3 q1",
+            "PUBLISH down q1 #1; PUBLISH down q2 #2; CONNACK present; owed 1 2; full;
+             PUBLISH down q1 #1 dup; PUBLISH down q2 #2 dup; full; done 1; room; PUBLISH down q1 #3",
         );
         // Nothing overtakes it, even where there is room.
         down(
             version,
-            "live 1 q1; reconnect; room; resend 2; room",
-            "PUBLISH down q1 #2; CONNACK present; full; PUBLISH down q1 #2 dup; room",
+            "live 1 q1; reconnect; room; resend 1; room",
+            "PUBLISH down q1 #1; CONNACK present; full; PUBLISH down q1 #1 dup; room",
         );
         // What is gone frees its place; what the device answers before it is sent again is not sent again.
         down(
             version,
-            "live 1 q1; live 2 q2; reconnect; gone 2; pubrec 3; saved; resend 3; owed; room; pubcomp 3",
-            "PUBLISH down q1 #2; PUBLISH down q2 #3; CONNACK present; save; PUBREL 3 0x00; owed; room; done 2",
+            "live 1 q1; live 2 q2; reconnect; gone 1; pubrec 2; saved; resend 2; owed; room; pubcomp 2",
+            "PUBLISH down q1 #1; PUBLISH down q2 #2; CONNACK present; save; PUBREL 2 0x00; owed; room; done 2",
         );
         // A new session reports that there was none. [MQTT-3.2.2-2]
         check_stored(version, "crash; owed", "CONNACK; owed");
@@ -44,11 +44,11 @@ fn what_is_sent_again_is_what_was_sent() {
             check_stored(
                 version,
                 &format!(
-                    "sub down q1 rh2{options}; saved; live 1 q1 retain; reconnect; resend 2 retain"
+                    "sub down q1 rh2{options}; saved; live 1 q1 retain; reconnect; resend 1 retain"
                 ),
                 &format!(
-                    "save; SUBACK 0x01; PUBLISH down q1 #2{retain}; CONNACK present;
-                     PUBLISH down q1 #2 dup{retain}"
+                    "save; SUBACK 0x01; PUBLISH down q1 #1{retain}; CONNACK present;
+                     PUBLISH down q1 #1 dup{retain}"
                 ),
             );
         }
@@ -61,9 +61,9 @@ fn what_is_sent_again_is_what_was_sent() {
         // [MQTT-3.10.4-3]
         check_stored(
             version,
-            "sub down q1 rh2; saved; live 1 q1; unsub down; saved; crash; resend 2",
-            "save; SUBACK 0x01; PUBLISH down q1 #2; detach down; save; UNSUBACK 0x00; CONNACK present;
-             PUBLISH down q1 #2 dup",
+            "sub down q1 rh2; saved; live 1 q1; unsub down; saved; crash; resend 1",
+            "save; SUBACK 0x01; PUBLISH down q1 #1; detach down; save; UNSUBACK 0x00; CONNACK present;
+             PUBLISH down q1 #1 dup",
         );
     }
 }
@@ -107,37 +107,37 @@ fn a_downlink_of_qos_2_is_delivered_once_whenever_the_gateway_crashes() {
         down(
             version,
             "live 1 q2; crash; owed; room; backlog 1 q2",
-            "PUBLISH down q2 #2; CONNACK present; owed; room; PUBLISH down q2 #2",
+            "PUBLISH down q2 #1; CONNACK present; owed; room; PUBLISH down q2 #1",
         );
         // PUBREC came, and no PUBREL went out.
         down(
             version,
-            "live 1 q2; pubrec 2; crash; backlog 1 q2; pubrec 2; saved; pubcomp 2",
-            "PUBLISH down q2 #2; save; CONNACK present; PUBLISH down q2 #2; save; PUBREL 2 0x00; done 1",
+            "live 1 q2; pubrec 1; crash; backlog 1 q2; pubrec 1; saved; pubcomp 1",
+            "PUBLISH down q2 #1; save; CONNACK present; PUBLISH down q2 #1; save; PUBREL 1 0x00; done 1",
         );
         // The write was done, and nobody knew yet; or PUBREL went out. The message is done either way.
         for steps in [
-            "live 1 q2; pubrec 2; crash late; owed; pubcomp 2; backlog 1 q2",
-            "live 1 q2; pubrec 2; crash late; owed; pubcomp 2 0x92; backlog 1 q2",
+            "live 1 q2; pubrec 1; crash late; owed; pubcomp 1; backlog 1 q2",
+            "live 1 q2; pubrec 1; crash late; owed; pubcomp 1 0x92; backlog 1 q2",
         ] {
             down(
                 version,
                 steps,
-                "PUBLISH down q2 #2; save; CONNACK present; PUBREL 2 0x00; owed; done 1; Skipped",
+                "PUBLISH down q2 #1; save; CONNACK present; PUBREL 1 0x00; owed; done 1; Skipped",
             );
         }
-        let released = "PUBLISH down q2 #2; save; PUBREL 2 0x00";
+        let released = "PUBLISH down q2 #1; save; PUBREL 1 0x00";
         down(
             version,
-            "live 1 q2; pubrec 2; saved; crash; pubcomp 2",
-            &format!("{released}; CONNACK present; PUBREL 2 0x00; done 1"),
+            "live 1 q2; pubrec 1; saved; crash; pubcomp 1",
+            &format!("{released}; CONNACK present; PUBREL 1 0x00; done 1"),
         );
         // PUBCOMP came: PUBREL again until that is written too.
         down(
             version,
-            "live 1 q2; pubrec 2; saved; pubcomp 2; crash; pubcomp 2; save; saved; crash; owed",
+            "live 1 q2; pubrec 1; saved; pubcomp 1; crash; pubcomp 1; save; saved; crash; owed",
             &format!(
-                "{released}; done 1; CONNACK present; PUBREL 2 0x00; done 1; save; CONNACK present; owed"
+                "{released}; done 1; CONNACK present; PUBREL 1 0x00; done 1; save; CONNACK present; owed"
             ),
         );
     }
@@ -151,14 +151,14 @@ fn an_identifier_that_the_stored_record_still_uses_is_not_used_anew() {
         down(
             version,
             &format!(
-                "live 1 q2; pubrec 2; saved; pubcomp 2; live {again} q2; crash; backlog {again} q2"
+                "live 1 q2; pubrec 1; saved; pubcomp 1; live {again} q2; crash; backlog {again} q2"
             ),
-            "PUBLISH down q2 #2; save; PUBREL 2 0x00; done 1; save; CONNACK present; PUBREL 2 0x00; save",
+            "PUBLISH down q2 #1; save; PUBREL 1 0x00; done 1; save; CONNACK present; PUBREL 1 0x00; save",
         );
         down(
             version,
-            &format!("live 1 q2; pubrec 2; saved; pubcomp 2; save; saved; live {again} q2"),
-            "PUBLISH down q2 #2; save; PUBREL 2 0x00; done 1; save; PUBLISH down q2 #2",
+            &format!("live 1 q2; pubrec 1; saved; pubcomp 1; save; saved; live {again} q2"),
+            "PUBLISH down q2 #1; save; PUBREL 1 0x00; done 1; save; PUBLISH down q2 #1",
         );
     }
 }
@@ -169,7 +169,7 @@ fn subscriptions_are_saved_before_they_are_granted_and_restored() {
         check_stored(
             version,
             "sub down q1 rh2 no-local rap @4; room; saved; room; crash; live 5 q1 retain; live 6 q1 own",
-            "save; full; SUBACK 0x01; room; CONNACK present; PUBLISH down q1 #6 retain; Skipped",
+            "save; full; SUBACK 0x01; room; CONNACK present; PUBLISH down q1 #1 retain; Skipped",
         );
         check_stored(
             version,
@@ -193,7 +193,7 @@ fn subscriptions_are_saved_before_they_are_granted_and_restored() {
 
 #[test]
 fn a_record_is_readable_and_may_have_more_or_less() {
-    let full = r#"{"id":"s","taken":9,"received":3,
+    let full = r#"{"id":"s","stream":"2026","taken":9,"base":4,"received":3,
         "subscriptions":[{"filter":"a/+","qos":2,"no_local":true,"retain_as_published":true,"identifier":5,"since":4}],
         "inflight":[{"packet_id":2,"qos":2,"released":true,"source":{"stream":1}},
             {"packet_id":49153,"qos":1,"source":{"retained":"a/b"}},
@@ -204,7 +204,10 @@ fn a_record_is_readable_and_may_have_more_or_less() {
     let without_spaces: String = full.split_whitespace().collect();
     assert_eq!(json, without_spaces);
     let agreement = agree(&connect(Version::V5), &config()).unwrap();
-    let start = start(Some(record.clone()), true);
+    let start = Start {
+        stream: "2026".into(),
+        ..start(Some(record.clone()), true)
+    };
     let session = Session::new(agreement, &config(), start, Instant::now());
     assert_eq!(session.record(), record, "restored it is the same");
     assert!(!session.is_dirty());
@@ -217,6 +220,38 @@ fn a_record_is_readable_and_may_have_more_or_less() {
         ..Record::default()
     };
     assert_eq!(other, least);
+}
+
+#[test]
+fn where_the_delivery_stream_is_another_one_all_of_it_is_new() {
+    // G25. Sequences of the one before mean nothing; what the device has of it is still its own to finish.
+    let record = r#"{"id":"s","stream":"2025","taken":9,"base":4,"received":3,
+        "subscriptions":[{"filter":"down","qos":2,"since":4}],
+        "inflight":[{"packet_id":1,"qos":2,"released":true,"source":{"stream":5}},
+            {"packet_id":2,"qos":1,"source":{"stream":6}},
+            {"packet_id":49153,"qos":1,"source":{"retained":"a/b"}}]}"#;
+    let record: Record = serde_json::from_str(record).unwrap();
+    let now = Instant::now();
+    for version in BOTH {
+        let agreement = agree(&connect(version), &config()).unwrap();
+        let start = Start {
+            stream: "2026".into(),
+            ..start(Some(record.clone()), true)
+        };
+        let mut session = Session::new(agreement, &config(), start, now);
+        assert!(session.is_dirty(), "it is not what was stored");
+        assert_eq!(outputs(&mut session), ["CONNACK present", "PUBREL 1 0x00"]);
+        let owed = session.to_resend();
+        let owed: Vec<_> = owed.iter().map(|(_, source)| source.clone()).collect();
+        assert_eq!(owed, [Source::Retained("a/b".into())]);
+        assert_eq!(session.taken(), 0);
+        session.handle_resend(PacketId::new(49_153).unwrap(), None);
+        let first = downlink(QoS::AtLeastOnce, 1);
+        assert_eq!(
+            session.handle_downlink(first),
+            Delivered::Sent(QoS::AtLeastOnce)
+        );
+    }
 }
 
 #[test]
