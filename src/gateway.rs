@@ -19,7 +19,7 @@ use crate::connection::{self, Shared};
 use crate::dlq::DeadLetters;
 use crate::downlink::{self, Delivery, Finished, Live, Reports, Retained, Shares};
 use crate::jetstream::provision::{self, Stream};
-use crate::jetstream::{Feed, Link, Publisher, Reader, publisher};
+use crate::jetstream::{Feed, Link, Publisher, Reader, publisher, pulse};
 use crate::mapping::{Mapping, Profile};
 use crate::net;
 use crate::net::{Accepted, Address, Bound, Connections, Listener, Renewal, listener};
@@ -409,6 +409,8 @@ impl Parts<'_> {
         );
         let run = live.run(self.services_stop.clone());
         self.services.spawn("downlink", OnExit::Shutdown, run);
+        let run = pulse::run(self.link.clone(), self.services_stop.clone());
+        self.services.spawn("pulse", OnExit::Shutdown, run);
         Ok(())
     }
 

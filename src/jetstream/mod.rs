@@ -14,6 +14,7 @@ pub mod feed;
 pub mod marks;
 pub mod provision;
 pub mod publisher;
+pub mod pulse;
 mod reader;
 pub mod receipts;
 mod shard;
