@@ -31,6 +31,9 @@ use crate::tasks::OnExit;
 use crate::telemetry;
 use crate::uplink::Sender;
 
+/// How long an earlier connection of the device may take to end: a client that waits is to be told before it gives up.
+const PREVIOUS_MAX: Duration = Duration::from_secs(3);
+
 /// What a refused peer is told, and how that is counted.
 pub(super) struct Refused {
     answer: Option<ReasonCode>,
@@ -194,6 +197,10 @@ async fn admit(
         .map_err(|error| Refused::with(error.reason, Rejected::Unsupported))?;
     wire.codec
         .set_packet_bytes_max(shared.session.packet_bytes_max);
+    // Looked at before an earlier connection has to give way.
+    if !shared.ownership.is_reachable().await {
+        return Err(unavailable());
+    }
     let slots = shared.status.two_slots().await;
     Ok(Admitted {
         connect,
@@ -271,8 +278,8 @@ impl Admitted {
         ));
         if let Some(previous) = shared.registry.take(&key, &mailbox) {
             previous.command(Command::TakenOver);
-            let limit = Duration::from_millis(shared.config.handshake_timeout_ms);
-            if timeout(limit, previous.left()).await.is_err() {
+            // What it owes takes longer only while JetStream is away.
+            if timeout(PREVIOUS_MAX, previous.left()).await.is_err() {
                 shared.registry.leave(&key, &mailbox);
                 return Err((wire, unavailable()));
             }

@@ -155,6 +155,15 @@ impl Link {
         matches!(publish.now_or_never(), Some(Ok(())))
     }
 
+    /// Returns when it stands.
+    pub async fn connected(&self) {
+        if !self.is_connected() {
+            let mut state = self.state.clone();
+            // It ends with the client.
+            drop(state.wait_for(|state| state.connected).await);
+        }
+    }
+
     /// Whether it stands now; asked of the client, whose events may be late, or lost in a flood of them.
     #[must_use]
     pub fn is_connected(&self) -> bool {

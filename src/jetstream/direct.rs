@@ -270,13 +270,16 @@ impl Direct {
         }
     }
 
-    /// One request, tried once.
+    /// One request, tried once; not at all without a connection, which would only keep it until nobody waits for the answer.
     pub(super) async fn try_request(
         &self,
         subject: &str,
         headers: HeaderMap,
         payload: Bytes,
     ) -> Result<async_nats::Message, Failure> {
+        if !self.link.is_connected() {
+            return Err(Failure::Passing("NATS is not connected".to_owned()));
+        }
         let request = Request::new()
             .headers(headers)
             .payload(payload)

@@ -4,16 +4,23 @@
 //! go, and if it stays silent it is fenced by the write itself.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use super::document::{ConnectionDocument, Document, WillDocument};
 use super::held::{Held, retry};
 use super::lease::Lease;
 use super::{Config, Error, NODES, Orphan, SESSIONS, WillMessage, Wills, release};
 use crate::device::Connection;
-use crate::jetstream::Link;
 use crate::jetstream::bucket::{self, Bucket, Entry, Expect};
+use crate::jetstream::{Link, ReadError};
 use crate::session::Record;
 use crate::telemetry;
+
+/// How long a device that wants in is kept waiting while JetStream does not say who has its session: clients give up after
+/// 5 s, and are to be told before.
+const READ_MAX: Duration = Duration::from_secs(3);
 
 /// Who owns what, as this node sees and changes it; cheap to clone.
 #[derive(Clone)]
@@ -96,12 +103,17 @@ impl Ownership {
         &self.0.lease
     }
 
+    /// Waits for NATS, but no longer than a device is kept waiting; whether there is hope for a claim.
+    pub async fn is_reachable(&self) -> bool {
+        timeout(READ_MAX, self.link().connected()).await.is_ok()
+    }
+
     /// Takes the session for a connection; earlier connections of this node have left it before.
     ///
     /// # Errors
     /// [`Error::Unavailable`]: nobody may connect now. It may be claimed all the same, until [`Self::disclaim`] returns.
     pub async fn claim(&self, request: Request<'_>) -> Result<Claim, Error> {
-        let mut entry = self.sessions().get(request.key).await?;
+        let mut entry = self.read_in_time(request.key).await?;
         let mut asked = false;
         loop {
             let revision = entry.as_ref().map_or(0, |entry| entry.revision);
@@ -136,6 +148,16 @@ impl Ownership {
             }
             entry = self.sessions().get_from_leader(request.key).await?;
             asked = false;
+        }
+    }
+
+    async fn read_in_time(&self, key: &str) -> Result<Option<Entry>, Error> {
+        match timeout(READ_MAX, self.sessions().get(key)).await {
+            Ok(entry) => Ok(entry?),
+            Err(_) => {
+                let (subject, reason) = (key.to_owned(), "no answer in time".to_owned());
+                Err(bucket::Error::from(ReadError::Unanswered { subject, reason }).into())
+            }
         }
     }
 

@@ -1,12 +1,13 @@
 //! What else goes on after nats-server was gone: live downlinks (G25) and status events (G-STATUS).
 
 use std::collections::HashSet;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::rig::Rig;
-use super::support::{Device, Protocol, Stored, lasting};
+use super::rig::{Rig, topic};
+use super::support::{Connect, DemoDevice, Device, Protocol, Stored, eventually, lasting};
 
 #[tokio::test]
 async fn downlinks_arrive_again_within_seconds_of_a_restart() {
@@ -69,46 +70,84 @@ async fn status_events_of_an_outage_appear_after_it_once_and_in_true_order() {
     const SESSIONS: usize = 5;
     let mut rig = Rig::start(&[]).await;
     let address = rig.gateway.mqtt();
-    let others = rig.devices[1..4].to_vec();
-    let who = rig.devices[0].clone();
-    // Connected before, disconnected during: one that closes its socket and one that says goodbye.
-    let dropped = Device::connect(Protocol::V5, address, &others[0].credentials).await;
-    let goodbye = Device::connect(Protocol::V311, address, &others[1].credentials).await;
+    let devices = rig.devices.clone();
+    let [stays, drops, leaves, comes, ..] = devices.as_slice() else {
+        panic!("four devices");
+    };
+    let mut stayed = Device::connect(Protocol::V5, address, &stays.credentials).await;
+    let dropped = Device::connect(Protocol::V5, address, &drops.credentials).await;
+    let left = Device::connect(Protocol::V311, address, &leaves.credentials).await;
 
     rig.nats.kill9().await;
     drop(dropped);
-    goodbye.disconnect().await;
+    left.disconnect().await;
+    // A session must be known to be nobody else's before it begins; who waits is told before its patience ends (G24).
+    let (refused_v5, refused_v311, not_over_yet) = tokio::join!(
+        refusal(Protocol::V5, address, comes),
+        refusal(Protocol::V311, address, stays),
+        refusal(Protocol::V5, address, drops),
+    );
+    assert_eq!([refused_v5, not_over_yet], [0x88; 2]);
+    assert_eq!(refused_v311, 3);
+    rig.nats.restart().await;
+    // Who is connected stays so, also while somebody with its credentials is refused.
+    assert_eq!(stayed.publish_acked(&topic(stays), "here").await, 0);
+    let again = returned(address, drops).await;
+    let came = returned(address, comes).await;
     for _ in 0..SESSIONS {
-        let device = Device::connect(Protocol::V5, address, &who.credentials).await;
+        let device = returned(address, stays).await;
         device.disconnect().await;
     }
-    let first = Device::connect(Protocol::V311, address, &who.credentials).await;
-    let second = Device::connect(Protocol::V5, address, &who.credentials).await;
-    rig.nats.restart().await;
-    let after = Device::connect(Protocol::V5, address, &others[2].credentials).await;
+    let first = Device::connect(Protocol::V311, address, &stays.credentials).await;
+    let second = Device::connect(Protocol::V5, address, &stays.credentials).await;
 
     let backend = rig.backend().await;
-    // Two sessions before and during, one after, and each of the outage: opened and closed; the last two are still open.
-    let expected = 2 * 2 + 2 * SESSIONS + 3 + 1;
+    let mut of_stays = vec![("opened", ""), ("closed", "taken_over")];
+    of_stays.extend([("opened", ""), ("closed", "normal")].repeat(SESSIONS));
+    of_stays.extend([("opened", ""), ("closed", "taken_over"), ("opened", "")]);
+    let of_drops = vec![("opened", ""), ("closed", "socket_closed"), ("opened", "")];
+    let of_leaves = vec![("opened", ""), ("closed", "normal")];
+    let stories = [
+        (stays, of_stays),
+        (drops, of_drops),
+        (leaves, of_leaves),
+        (comes, vec![("opened", "")]),
+    ];
+    let expected = stories.iter().map(|(_, story)| story.len()).sum();
     for stream in ["DEVICE_STATUS", "APPLICATION"] {
         let events = events(backend.wait_for(stream, ">", expected).await);
         assert_eq!(events.len(), expected, "{stream}: {events:#?}");
         let ids: HashSet<&str> = events.iter().map(|event| event.id.as_str()).collect();
         assert_eq!(ids.len(), expected, "{stream}: an event twice: {events:#?}");
-        in_true_order(&events, &who.name, SESSIONS);
-        for (other, reason) in [(&others[0], "socket_closed"), (&others[1], "normal")] {
-            let story = story(&events, &other.name);
-            assert_eq!(story, [("opened", ""), ("closed", reason)], "{stream}");
+        for (device, expected) in &stories {
+            assert_eq!(story(&events, &device.name), *expected, "{stream}");
+            epochs_rise(&events, &device.name);
         }
     }
-    drop((first, second, after));
+    drop((stayed, again, came, first, second));
 }
 
-/// Sessions one after the other, then one that is taken over and the one that took over.
-fn in_true_order(events: &[Event], device: &str, sessions: usize) {
-    let mut expected = [("opened", ""), ("closed", "normal")].repeat(sessions);
-    expected.extend([("opened", ""), ("closed", "taken_over"), ("opened", "")]);
-    assert_eq!(story(events, device), expected);
+/// The code with which the device is not let in.
+async fn refusal(protocol: Protocol, address: SocketAddr, who: &DemoDevice) -> u8 {
+    let connect = Connect::new(protocol, address, &who.credentials);
+    match Device::connect_with(connect).await {
+        Ok(_) => panic!("{} is let in", who.name),
+        Err(refused) => refused.reason.expect("a CONNACK"),
+    }
+}
+
+/// The device, once it is let in again.
+async fn returned(address: SocketAddr, who: &DemoDevice) -> Device {
+    eventually("the device is let in again", async || {
+        let connect = Connect::new(Protocol::V5, address, &who.credentials);
+        let connected = Device::connect_with(connect).await;
+        connected.map_err(|refused| format!("{refused:?}"))
+    })
+    .await
+}
+
+/// Both events of a connection have its epoch, and the next connection's is higher.
+fn epochs_rise(events: &[Event], device: &str) {
     let own: Vec<&Event> = events.iter().filter(|one| one.device == device).collect();
     for pair in own.windows(2) {
         let [one, next] = pair else { continue };
