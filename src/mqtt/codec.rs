@@ -237,6 +237,27 @@ impl Packet {
         }
     }
 
+    /// Leaves out the Reason String, which only explains; whether there was one.
+    fn strip_reason_string(&mut self) -> bool {
+        let reason_string = match self {
+            Self::Connack(connack) => &mut connack.properties.reason_string,
+            Self::Puback(ack) | Self::Pubrec(ack) | Self::Pubrel(ack) | Self::Pubcomp(ack) => {
+                &mut ack.reason_string
+            }
+            Self::Suback(suback) => &mut suback.reason_string,
+            Self::Unsuback(unsuback) => &mut unsuback.reason_string,
+            Self::Disconnect(disconnect) => &mut disconnect.reason_string,
+            Self::Auth(auth) => &mut auth.reason_string,
+            Self::Connect(_)
+            | Self::Publish(_)
+            | Self::Subscribe(_)
+            | Self::Unsubscribe(_)
+            | Self::Pingreq
+            | Self::Pingresp => return false,
+        };
+        reason_string.take().is_some()
+    }
+
     /// The rules that hold for the packet alone, whether it was received or is to be sent.
     fn check(&self, version: Version) -> Result<(), Error> {
         match self {

@@ -59,26 +59,3 @@ pub enum Packet {
     /// A step of extended authentication; MQTT 5 only.
     Auth(Auth),
 }
-
-impl Packet {
-    /// Leaves out the Reason String, which only explains; whether there was one.
-    pub(in crate::mqtt) fn strip_reason_string(&mut self) -> bool {
-        let reason_string = match self {
-            Self::Connack(connack) => &mut connack.properties.reason_string,
-            Self::Puback(ack) | Self::Pubrec(ack) | Self::Pubrel(ack) | Self::Pubcomp(ack) => {
-                &mut ack.reason_string
-            }
-            Self::Suback(suback) => &mut suback.reason_string,
-            Self::Unsuback(unsuback) => &mut unsuback.reason_string,
-            Self::Disconnect(disconnect) => &mut disconnect.reason_string,
-            Self::Auth(auth) => &mut auth.reason_string,
-            Self::Connect(_)
-            | Self::Publish(_)
-            | Self::Subscribe(_)
-            | Self::Unsubscribe(_)
-            | Self::Pingreq
-            | Self::Pingresp => return false,
-        };
-        reason_string.take().is_some()
-    }
-}
