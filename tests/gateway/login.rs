@@ -224,7 +224,7 @@ fn assert_announced(properties: &ConnAckProperties) {
         properties.subscription_identifiers_available.unwrap_or(1),
         1
     );
-    assert_eq!(properties.topic_alias_max, Some(16));
+    assert_eq!(properties.topic_alias_max, Some(10));
     assert_eq!(properties.session_expiry_interval, None, "as asked for: 0");
     assert!(properties.receive_max.is_some_and(|count| count > 0));
     assert!(properties.max_packet_size.is_some_and(|bytes| bytes > 0));

@@ -4,7 +4,7 @@ use crate::site::{Registered, Site};
 use crate::support::{Protocol, Wire, packet};
 
 /// Of the gateway, in CONNACK.
-const TOPIC_ALIAS_MAXIMUM: u16 = 16;
+const TOPIC_ALIAS_MAXIMUM: u16 = 10;
 
 async fn login(site: &Site, who: &Registered) -> Wire {
     Wire::login(Protocol::V5, site.gateway.mqtt(), &who.credentials, 60).await
