@@ -1,7 +1,8 @@
 //! One case of `malformed.json`: what is sent, what came back, and what that is called.
 //!
 //! An outcome is a word: `close`; `connack:<code>` and `disconnect:<code>` for a code that came before the close, with
-//! `/open` behind it if no close came; `suback_ok`, `suback_fail`, `puback:<code>`, `pubcomp:<code>`, `open` otherwise.
+//! `/open` behind it if no close came; `suback_ok`, `suback_fail`, `puback:<code>`, `pubcomp:<code>`, `open` otherwise; `echo` for
+//! the last packet as it was sent.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::own;
-use crate::support::{DemoDevice, Protocol, Wire, from_hex, packet, to_hex};
+use crate::support::{Credentials, DemoDevice, Protocol, Wire, from_hex, packet, to_hex};
 
 /// How long a peer is silent until it counts as not going to close: a fault ends its connection sooner (G16).
 const QUIET: Duration = Duration::from_secs(2);
@@ -68,24 +69,34 @@ impl Case {
         }
     }
 
-    /// What is sent behind an accepted CONNECT, each PUBLISH on a topic of the device.
-    pub(crate) fn packets(&self, device: &DemoDevice) -> Vec<Vec<u8>> {
+    /// What is sent, behind an accepted CONNECT or instead of one.
+    pub(crate) fn packets(&self) -> Vec<Vec<u8>> {
         let all = self.pre.iter().chain(&self.send);
-        all.map(|hex| own::publish(&from_hex(hex), &device.product, &device.name))
+        all.map(|hex| from_hex(hex)).collect()
+    }
+
+    /// The same with each PUBLISH on a topic of the device.
+    pub(crate) fn packets_of(&self, device: &DemoDevice) -> Vec<Vec<u8>> {
+        let all = self.packets().into_iter();
+        all.map(|packet| own::publish(&packet, &device.product, &device.name))
             .collect()
     }
 
-    /// Sends the case as this device and returns the outcome.
-    pub(crate) async fn run(&self, gateway: SocketAddr, device: &DemoDevice) -> String {
+    /// Sends the case's packets over a connection of this client and returns the outcome.
+    pub(crate) async fn run(
+        &self,
+        gateway: SocketAddr,
+        who: &Credentials,
+        packets: &[Vec<u8>],
+    ) -> String {
         let mut wire = Wire::connect(gateway).await;
         if self.is_connected() {
-            wire.send(&packet::connect(self.protocol(), &device.credentials, 60))
-                .await;
+            wire.send(&packet::connect(self.protocol(), who, 60)).await;
             let connack = wire.packet().await.unwrap_or_default();
             assert_eq!((connack[0], connack[3]), (0x20, 0), "{}: CONNACK", self.id);
         }
-        for packet in self.packets(device) {
-            wire.send(&packet).await;
+        for packet in packets {
+            wire.send(packet).await;
         }
         if self.level == "robust" {
             wire.half_close().await;
@@ -126,6 +137,7 @@ impl Case {
         let code = |at: usize| format!("{:02x}", answer.get(at).copied().unwrap_or(0));
         match answer[0] >> 4 {
             2 => format!("connack:{}", code(3)),
+            3 if self.echo.as_deref().map(from_hex).as_deref() == Some(answer) => "echo".to_owned(),
             4 => format!("puback:{}", code(4)),
             7 => format!("pubcomp:{}", code(4)),
             9 if answer.last().is_some_and(|code| *code < 0x80) => "suback_ok".to_owned(),
@@ -159,6 +171,7 @@ impl Case {
         words.iter().any(|word| match word.split_once(':') {
             Some((word, codes)) => word == kind && codes.split(',').any(|one| one == code),
             None if word == "any" => true,
+            None if word == "pubcomp" => kind == word,
             None if word == "connack_refuse" => kind == "connack" && code != "00",
             None => word == outcome,
         })

@@ -56,6 +56,15 @@ impl Credentials {
         }
     }
 
+    /// Any client of the open profile: only the client identifier counts.
+    pub fn anybody(client_id: &str) -> Self {
+        Self {
+            client_id: client_id.to_owned(),
+            username: "anybody".to_owned(),
+            password: "anything".to_owned(),
+        }
+    }
+
     /// The options with which mosquitto's clients log in.
     pub fn mosquitto(&self) -> [&str; 6] {
         let (id, user, password) = (&self.client_id, &self.username, &self.password);
