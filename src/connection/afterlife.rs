@@ -11,7 +11,6 @@ use crate::jetstream::Refusal;
 use crate::mapping::Mapping;
 use crate::mqtt::Publish;
 use crate::ownership::{Kind, Orphan};
-use crate::session::CloseReason;
 use crate::status::Slot;
 use crate::tasks::OnExit;
 use crate::uplink::Sender;
@@ -71,18 +70,17 @@ pub async fn run(
         let shared = Arc::clone(&shared);
         let tasks = shared.tasks.clone();
         tasks.spawn("orphan", OnExit::Log, async move {
-            let slot = shared.status.slot().await;
-            care(&shared, orphan, slot).await;
+            let slots = shared.status.slots().await;
+            care(&shared, orphan, slots).await;
         });
     }
 }
 
 /// Does what a session is owed, and writes its end last.
-pub(super) async fn care(shared: &Shared, orphan: Orphan, slot: Slot) {
+pub(super) async fn care(shared: &Shared, orphan: Orphan, slots: [Slot; 2]) {
     let connection = &orphan.connection;
     if orphan.kind == Kind::Lost {
-        let reason = CloseReason::NodeLost;
-        shared.status.disconnected(slot, connection, reason).await;
+        shared.status.lost(slots, connection).await;
     }
     if let Some(will) = &orphan.will {
         publish_will(shared, connection, will).await;

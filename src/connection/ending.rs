@@ -96,7 +96,7 @@ async fn say_over(
     if !held.is_held().await {
         return;
     }
-    let slot = shared.status.slot().await;
+    let [slot] = shared.status.slots().await;
     // Awaited, so that no other node can say sooner that the device is back.
     shared.status.disconnected(slot, &connection, reason).await;
     if let Some(will) = will {

@@ -138,8 +138,8 @@ struct Admitted {
     connect: Box<Connect>,
     agreement: Agreement,
     device: Device,
-    /// Room for the `connected` event, and for the `disconnected` of a connection that cannot say so itself.
-    slots: (Slot, Slot),
+    /// Room for the `connected` event, and for both events of a connection that cannot say so itself.
+    slots: [Slot; 3],
 }
 
 async fn admit(
@@ -201,7 +201,7 @@ async fn admit(
     if !shared.ownership.is_reachable().await {
         return Err(unavailable());
     }
-    let slots = shared.status.two_slots().await;
+    let slots = shared.status.slots().await;
     Ok(Admitted {
         connect,
         agreement,
@@ -294,7 +294,7 @@ impl Admitted {
             connected_at_ms: telemetry::now_unix_ms(),
         };
         let will = self.connect.will.map(will_message);
-        let (connected, disconnected) = self.slots;
+        let [connected, lost @ ..] = self.slots;
         let method = self.connect.properties.authentication_method;
         let request = Request {
             key: &key,
@@ -303,7 +303,7 @@ impl Admitted {
             expiry_s: self.agreement.session_expiry_s,
             will: will.as_ref(),
         };
-        let (held, restored) = match claim(shared, request, disconnected).await {
+        let (held, restored) = match claim(shared, request, lost).await {
             Ok(claimed) => claimed,
             Err(error) => {
                 tracing::error!(%connection.client_id, %error, "session not claimed");
@@ -336,22 +336,22 @@ fn unavailable() -> Refused {
     Refused::with(ReasonCode::ServerUnavailable, Rejected::Unavailable)
 }
 
-/// Claims the session, and first does what earlier connections are owed. `slot` is for one of them.
+/// Claims the session, and first does what earlier connections are owed. `slots` are for one of them.
 async fn claim(
     shared: &Shared,
     request: Request<'_>,
-    slot: Slot,
+    slots: [Slot; 2],
 ) -> Result<(Held, Option<Record>), ownership::Error> {
-    let mut slot = Some(slot);
+    let mut slots = Some(slots);
     loop {
         match shared.ownership.claim(request).await? {
             Claim::Held(held, restored) => return Ok((held, restored)),
             Claim::Owed(orphan) => {
-                let slot = match slot.take() {
-                    Some(slot) => slot,
-                    None => shared.status.slot().await,
+                let slots = match slots.take() {
+                    Some(slots) => slots,
+                    None => shared.status.slots().await,
                 };
-                afterlife::care(shared, orphan, slot).await;
+                afterlife::care(shared, orphan, slots).await;
             }
         }
     }

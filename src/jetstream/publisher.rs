@@ -86,15 +86,15 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Two permits of half the bytes each.
+    /// Takes a part of it away, as a permit of its own.
     #[must_use]
-    pub fn halves(mut self) -> (Self, Self) {
-        let half = Self {
-            bytes: self.bytes / 2,
+    pub fn part(&mut self, bytes: usize) -> Self {
+        let bytes = u32::try_from(bytes).map_or(self.bytes, |bytes| bytes.min(self.bytes));
+        self.bytes -= bytes;
+        Self {
+            bytes,
             pool: Arc::clone(&self.pool),
-        };
-        self.bytes -= half.bytes;
-        (self, half)
+        }
     }
 
     /// Leaves the bytes taken: the shard gives them back when the message is finished.

@@ -11,6 +11,7 @@ use crate::jetstream::{Permit, Publisher, Receipts};
 use crate::mapping::{Mapping, Presence};
 use crate::message::{Headers, Message};
 use crate::session::CloseReason;
+use crate::telemetry;
 
 /// Publishes status events; cheap to clone.
 #[derive(Clone)]
@@ -30,6 +31,8 @@ pub struct Slot {
 const EVENT_BYTES_MAX: usize = 2_048;
 /// How long the end of a connection waits until its event is stored.
 const STORED_MAX: Duration = Duration::from_secs(2);
+/// For how long after its beginning a connection's first event may not be stored; half of the streams' duplicate window.
+const BEGIN_IN_DOUBT_MS: u64 = 60_000;
 
 impl Status {
     /// Status events of devices that speak `protocol`, into the streams of the two publishers.
@@ -42,27 +45,16 @@ impl Status {
         }
     }
 
-    /// Room for one event, once there is some: with NATS away for long, logins wait here and time out.
-    pub async fn slot(&self) -> Slot {
-        Slot {
-            device: self.device.permit(EVENT_BYTES_MAX).await,
-            application: self.application.permit(EVENT_BYTES_MAX).await,
-        }
-    }
-
-    /// Room for two events. Taken at once: if each held one and waited for its second, many logins would wait for ever.
-    pub async fn two_slots(&self) -> (Slot, Slot) {
-        let (device, other_device) = self.device.permit(2 * EVENT_BYTES_MAX).await.halves();
-        let application = self.application.permit(2 * EVENT_BYTES_MAX).await;
-        let (application, other_application) = application.halves();
-        let slot = |device, application| Slot {
-            device,
-            application,
-        };
-        (
-            slot(device, application),
-            slot(other_device, other_application),
-        )
+    /// Room for so many events, once there is some: with NATS away for long, logins wait here and time out.
+    ///
+    /// Taken at once: if each held one and waited for its second, many logins would wait for ever.
+    pub async fn slots<const N: usize>(&self) -> [Slot; N] {
+        let mut device = self.device.permit(N * EVENT_BYTES_MAX).await;
+        let mut application = self.application.permit(N * EVENT_BYTES_MAX).await;
+        std::array::from_fn(|_| Slot {
+            device: device.part(EVENT_BYTES_MAX),
+            application: application.part(EVENT_BYTES_MAX),
+        })
     }
 
     /// The device is connected.
@@ -77,6 +69,17 @@ impl Status {
         let stored = self.publish(slot, Presence::Disconnected, connection, Some(reason));
         let finished = std::future::poll_fn(|context| stored.poll_finished(context, 0));
         drop(timeout(STORED_MAX, finished).await);
+    }
+
+    /// The connection is over and could not say so itself, nor perhaps that it began: that is said again as long as the streams
+    /// know whether they have it.
+    pub async fn lost(&self, [connected, disconnected]: [Slot; 2], connection: &Connection) {
+        let age_ms = telemetry::now_unix_ms().saturating_sub(connection.connected_at_ms);
+        if age_ms < BEGIN_IN_DOUBT_MS {
+            self.connected(connected, connection);
+        }
+        self.disconnected(disconnected, connection, CloseReason::NodeLost)
+            .await;
     }
 
     /// What becomes of the device's event is counted in what it gives.
