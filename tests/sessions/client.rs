@@ -65,7 +65,7 @@ impl Hello {
         self
     }
 
-    fn packet(&self) -> Packet {
+    pub(crate) fn packet(&self) -> Packet {
         let is_v5 = self.version == Version::V5;
         Packet::Connect(Box::new(Connect {
             version: self.version,

@@ -125,6 +125,18 @@ impl Site {
         serde_json::from_slice(&messages.pop()?.payload).ok()
     }
 
+    /// Waits until the end of a client's connection is written.
+    pub(crate) async fn is_settled(&self, client_id: &str) {
+        eventually("the end is written", async || {
+            let session = self.session(client_id).await.expect("a session");
+            match session["disconnected_at_ms"].is_u64() {
+                true => Ok(()),
+                false => Err(session.to_string()),
+            }
+        })
+        .await;
+    }
+
     /// Waits until the bucket of sessions holds nothing for a client.
     pub(crate) async fn session_is_gone(&self, client_id: &str) {
         eventually("the session is gone", async || {

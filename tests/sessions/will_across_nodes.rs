@@ -1,1 +1,62 @@
+//! Wills that wait for their client on a node that does not live so long.
 
+use jetway::mqtt::Version;
+
+use crate::client::{Client, Hello};
+use crate::site::Site;
+use crate::support::Gateway;
+
+/// Clients whose Wills wait at this node: they were there and are away.
+async fn waiting(site: &Site, gateway: &Gateway, delay_s: u32) -> Vec<Hello> {
+    let mut hellos = Vec::new();
+    for number in 0..5 {
+        let hello = Hello::new(Version::V5, &format!("client-{number}")).with_will(delay_s);
+        drop(Client::connect(gateway.mqtt(), &hello).await);
+        site.story_is(&hello.client_id, &["connected", "socket_closed"]).await;
+        hellos.push(hello);
+    }
+    hellos
+}
+
+#[tokio::test]
+async fn g10_a_will_that_waits_at_a_killed_node_is_published_by_another_one() {
+    let site = Site::start().await;
+    let mut first = site.node().await;
+    let second = site.node().await;
+    let hellos = waiting(&site, &first, 2).await;
+    first.kill9().await;
+    // This one is back in time, elsewhere.
+    let (client, present) = Client::connect(second.mqtt(), &hellos[0]).await;
+    assert!(present);
+    for hello in &hellos[1..] {
+        site.has_will(&hello.client_id).await;
+        site.story_is(&hello.client_id, &["connected", "socket_closed"]).await;
+    }
+    assert!(site.stored("will/client-0").await.is_empty());
+    drop(client);
+    site.has_will("client-0").await;
+}
+
+#[tokio::test]
+async fn g10_a_will_that_waits_at_a_killed_node_is_published_by_itself_after_its_restart() {
+    let site = Site::start().await;
+    let first = site.node().await;
+    let hellos = waiting(&site, &first, 1).await;
+    let _second = site.killed(first).await;
+    for hello in &hellos {
+        site.has_will(&hello.client_id).await;
+    }
+}
+
+#[tokio::test]
+async fn g10_a_will_that_waits_at_a_node_that_stops_is_published_by_another_one() {
+    let site = Site::start().await;
+    let mut first = site.node().await;
+    let _second = site.node().await;
+    let hellos = waiting(&site, &first, 1).await;
+    first.terminate();
+    assert!(first.wait().await.success());
+    for hello in &hellos {
+        site.has_will(&hello.client_id).await;
+    }
+}

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -15,7 +15,7 @@ use super::device::Credentials;
 use super::http;
 use super::nats_server;
 use super::tools::jetway;
-use super::wait::within;
+use super::wait::{eventually, within};
 
 /// The line that `--json` prints when everything is ready.
 #[derive(Debug, Clone, Deserialize)]
@@ -224,9 +224,31 @@ impl Gateway {
         self.signal(Signal::HUP);
     }
 
+    /// Stops its process for a while (SIGSTOP): its sockets stay open and nothing is answered, from when this returns on.
+    pub async fn pause(&self) {
+        self.signal(Signal::STOP);
+        let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        eventually("the gateway is stopped", async || {
+            match waitid(WaitId::Pid(self.process()), stopped) {
+                Ok(Some(_)) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+    }
+
+    /// Lets a paused process go on (SIGCONT).
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
     fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id().expect("the gateway runs")).unwrap();
-        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
+        kill_process(self.process(), signal).unwrap();
+    }
+
+    fn process(&self) -> Pid {
+        let pid = self.child.id().expect("the gateway runs");
+        Pid::from_raw(i32::try_from(pid).unwrap()).unwrap()
     }
 
     /// Waits until it ends.
