@@ -37,7 +37,7 @@ const SUB: Action = Action::Subscribe;
 const ALLOW: Result<(), Denied> = Ok(());
 
 #[test]
-fn a_device_has_its_own_topics() {
+fn g23_a_device_has_its_own_topics() {
     let device = device(Scope::Full, "P1", "N1", &[]);
     check(
         &device,
@@ -152,7 +152,7 @@ fn without_a_secret_no_sub_device() {
 }
 
 #[test]
-fn names_are_compared_exactly() {
+fn g22_names_are_compared_exactly() {
     let device = device(Scope::Full, "P1.a*", "N>%2E", &[]);
     check(
         &device,

@@ -19,7 +19,7 @@ fn selecting(filter: &str) -> Vec<String> {
 }
 
 #[test]
-fn topics_and_their_subjects() {
+fn g13_topics_and_their_subjects() {
     for (topic, expected) in [
         ("a", "mqtt.a"),
         ("site 1/temp.raw", "mqtt.site%201.temp%2Eraw"),
@@ -100,7 +100,7 @@ fn topic_and_filter() -> impl Strategy<Value = (String, String)> {
 
 proptest! {
     #[test]
-    fn a_subject_gives_back_its_topic(topic in topic()) {
+    fn g11_a_subject_gives_back_its_topic(topic in topic()) {
         let subject = subject(&topic);
         prop_assert!(is_filter(&subject) && !subject.split('.').any(|token| token == "*" || token == ">"));
         prop_assert_eq!(read(&subject["mqtt.".len()..]), Some(topic));
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_filter_matches_is_selected((topic, filter) in topic_and_filter()) {
+    fn g13_whatever_a_filter_matches_is_selected((topic, filter) in topic_and_filter()) {
         let Ok(filter) = TopicFilter::try_from(ByteString::from(filter)) else {
             return Ok(());
         };

@@ -11,7 +11,7 @@ fn token(name: &str) -> String {
 }
 
 #[test]
-fn only_what_a_token_cannot_hold_is_encoded() {
+fn g12_only_what_a_token_cannot_hold_is_encoded() {
     for (name, expected) in [
         ("dev001", "dev001"),
         ("a.b", "a%2Eb"),
@@ -36,7 +36,7 @@ fn only_canonical_tokens_are_read_back() {
 
 proptest! {
     #[test]
-    fn a_token_gives_back_its_name(name in ".{1,40}|[ .*>%\u{0}-\u{7f}]{1,40}") {
+    fn g11_a_token_gives_back_its_name(name in ".{1,40}|[ .*>%\u{0}-\u{7f}]{1,40}") {
         let token = token(&name);
         prop_assert!(is_filter(&token) && token != "*" && token != ">" && !token.contains('.'));
         let read = decode_token(&token).map(Cow::into_owned);

@@ -58,7 +58,7 @@ fn start(restored: Option<Record>, stored: bool) -> Start {
         id: "s".into(),
         restored,
         stored,
-        stream: std::sync::Arc::default(),
+        stream: Arc::default(),
     }
 }
 

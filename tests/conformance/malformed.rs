@@ -121,7 +121,7 @@ impl Case {
 }
 
 #[test]
-fn cases_are_refused_here_or_listed_as_the_sessions() {
+fn g16_cases_are_refused_here_or_listed_as_the_sessions() {
     let file: File = serde_json::from_str(include_str!("malformed.json")).unwrap();
     for (id, _) in SESSION {
         assert!(file.cases.iter().any(|case| case.id == *id), "{id}: gone");

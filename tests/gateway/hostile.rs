@@ -46,8 +46,8 @@ async fn assert_answered(wire: &mut Wire, expected: &[u8]) {
 }
 
 #[tokio::test]
-async fn packets_may_be_joined_and_split_anywhere() {
-    // G21, for TCP
+async fn g21_packets_may_be_joined_and_split_anywhere() {
+    // For TCP.
     const COUNT: u16 = 20;
     let site = Site::shared().await;
     let backend = site.backend().await;
@@ -73,8 +73,8 @@ async fn packets_may_be_joined_and_split_anywhere() {
 }
 
 #[tokio::test]
-async fn whatever_comes_before_connect_ends_the_connection() {
-    // G16 [MQTT-3.1.0-1]
+async fn g16_whatever_comes_before_connect_ends_the_connection() {
+    // [MQTT-3.1.0-1]
     let site = Site::shared().await;
     let who = site.device();
     for protocol in BOTH {
@@ -101,8 +101,7 @@ async fn whatever_comes_before_connect_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_does_not_end_in_time_is_closed_and_counted() {
-    // G15
+async fn g15_a_handshake_that_does_not_end_in_time_is_closed_and_counted() {
     let environment = [("JETWAY_CONNECTION_HANDSHAKE_TIMEOUT_MS", "300")];
     let site = Site::start(&environment).await;
     let count = "jetway_connects_rejected_total{reason=\"timeout\"}";
@@ -145,8 +144,8 @@ async fn a_packet_behind_the_disconnect_is_not_handled() {
 }
 
 #[tokio::test]
-async fn a_connect_beyond_its_limit_is_closed_before_it_is_read_whole() {
-    // G14, G15: who has not logged in is given little memory.
+async fn g14_a_connect_beyond_its_limit_is_closed_before_it_is_read_whole() {
+    // G15: who has not logged in is given little memory.
     let site = Site::shared().await;
     for protocol in BOTH {
         let who = site.device();

@@ -15,6 +15,8 @@ mod drain;
 #[cfg(test)]
 mod events;
 #[cfg(test)]
+mod exactly_once;
+#[cfg(test)]
 mod explained;
 #[cfg(test)]
 mod hostile;
@@ -25,6 +27,8 @@ mod offline;
 #[cfg(test)]
 mod open;
 #[cfg(test)]
+mod open_delivery;
+#[cfg(test)]
 mod operator;
 #[cfg(test)]
 mod packet_size;
@@ -32,6 +36,8 @@ mod packet_size;
 mod reauthentication;
 #[cfg(test)]
 mod receipts;
+#[cfg(test)]
+mod session_present;
 #[cfg(test)]
 mod site;
 #[cfg(test)]

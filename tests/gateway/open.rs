@@ -5,7 +5,7 @@ use crate::support::{
     Backend, Credentials, DevOptions, Device, Gateway, Protocol, Wire, jetway_fails, packet,
 };
 
-async fn start(state_dir: Option<&std::path::Path>) -> Gateway {
+pub(crate) async fn start(state_dir: Option<&std::path::Path>) -> Gateway {
     Gateway::dev(DevOptions {
         state_dir: state_dir.map(Into::into),
         arguments: ["--profile", "open"].map(str::to_owned).into(),
@@ -14,7 +14,7 @@ async fn start(state_dir: Option<&std::path::Path>) -> Gateway {
     .await
 }
 
-fn client(client_id: &str) -> Credentials {
+pub(crate) fn client(client_id: &str) -> Credentials {
     Credentials {
         client_id: client_id.to_owned(),
         username: "anybody".to_owned(),
@@ -23,7 +23,7 @@ fn client(client_id: &str) -> Credentials {
 }
 
 #[tokio::test]
-async fn any_topic_of_any_client_is_stored() {
+async fn g12_any_topic_of_any_client_is_stored() {
     let gateway = start(None).await;
     assert!(gateway.ready.device.is_none());
     let backend = Backend::connect(&gateway.ready.nats).await;
@@ -58,7 +58,7 @@ async fn no_method_of_authentication_is_known() {
 }
 
 #[tokio::test]
-async fn a_client_without_an_identifier_gets_one() {
+async fn g18_a_client_without_an_identifier_gets_one() {
     let gateway = start(None).await;
     let mut assigned = Vec::new();
     for _ in 0..2 {

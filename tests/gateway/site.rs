@@ -27,6 +27,7 @@ pub(crate) struct Site {
     pub(crate) gateway: Gateway,
     pub(crate) nats: NatsServer,
     state: TempDir,
+    environment: Vec<(String, String)>,
     taken: AtomicUsize,
 }
 
@@ -57,22 +58,22 @@ impl Site {
             &[PRODUCT, "d", "--secret", SECRET, "--count", &count],
         );
         let nats = NatsServer::start().await;
-        let gateway = Gateway::run(RunOptions {
-            nats_url: nats.url(),
-            database_url: database_url(&state),
-            environment: environment
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                .collect(),
-            ..RunOptions::default()
-        })
-        .await;
+        let environment = environment
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let environment: Vec<_> = environment.collect();
         Self {
-            gateway,
+            gateway: run(&nats, &state, &environment).await,
             nats,
             state,
+            environment,
             taken: AtomicUsize::new(0),
         }
+    }
+
+    /// Starts a gateway in the place of one that ended; it listens elsewhere.
+    pub(crate) async fn restart_gateway(&mut self) {
+        self.gateway = run(&self.nats, &self.state, &self.environment).await;
     }
 
     /// A backend service at its nats-server.
@@ -113,6 +114,16 @@ impl Site {
         )
         .await;
     }
+}
+
+async fn run(nats: &NatsServer, state: &TempDir, environment: &[(String, String)]) -> Gateway {
+    Gateway::run(RunOptions {
+        nats_url: nats.url(),
+        database_url: database_url(state),
+        environment: environment.to_vec(),
+        ..RunOptions::default()
+    })
+    .await
 }
 
 fn database_url(state: &TempDir) -> String {

@@ -31,7 +31,7 @@ fn beyond_max_payload(protocol: Protocol, topic_head: &str, device: &str) -> Vec
 }
 
 #[tokio::test]
-async fn a_message_beyond_max_payload_is_refused_alone_and_at_once() {
+async fn g14_a_message_beyond_max_payload_is_refused_alone_and_at_once() {
     let site = Site::start(&[("JETWAY_PUBLISHER_SHARDS", "1")]).await;
     let backend = site.backend().await;
     for protocol in BOTH {
@@ -59,7 +59,7 @@ async fn a_message_beyond_max_payload_is_refused_alone_and_at_once() {
 }
 
 #[tokio::test]
-async fn a_message_larger_than_the_stream_takes_is_refused_and_mqtt_5_stays_connected() {
+async fn g14_a_message_larger_than_the_stream_takes_is_refused_and_mqtt_5_stays_connected() {
     // G26. PUBACK cannot say "packet too large" [MQTT-3.4.2-1].
     let site = Site::start(&[]).await;
     let backend = site.backend().await;

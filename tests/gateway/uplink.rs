@@ -114,7 +114,8 @@ async fn every_connection_of_a_device_has_an_id_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_payload_is_stored_byte_for_byte() {
+async fn g08_a_payload_of_any_bytes_is_stored_byte_for_byte() {
+    // Nothing reads a payload on its way into the stream, so none can be wrong.
     let site = Site::shared().await;
     let backend = site.backend().await;
     for protocol in BOTH {
@@ -153,8 +154,8 @@ async fn a_payload_is_stored_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn properties_of_mqtt_5_become_headers() {
-    // G40: names and order are kept, and none of them can stand for a header of ours or of JetStream's.
+async fn g40_properties_of_mqtt_5_become_headers() {
+    // Names and order are kept, and none of them can stand for a header of ours or of JetStream's.
     let site = Site::shared().await;
     let backend = site.backend().await;
     let who = site.device();
@@ -264,8 +265,8 @@ async fn publish_numbered(device: &mut Device, who: &Registered, count: u64) -> 
 }
 
 #[tokio::test]
-async fn messages_of_a_device_are_stored_and_acknowledged_in_the_order_sent() {
-    // G07, G-ORDER
+async fn g07_messages_of_a_device_are_stored_and_acknowledged_in_the_order_sent() {
+    // G-ORDER
     const COUNT: u64 = 2_000;
     let site = Site::shared().await;
     let backend = site.backend().await;
