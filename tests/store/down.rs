@@ -68,7 +68,9 @@ async fn both_forms_of_a_downlink_wait_in_one_order_and_a_full_queue_is_told() {
 
     // What is delivered and removed makes room.
     let reader = Reader::new(&rig.link, "DEVICE_DOWN");
-    assert_eq!(reader.purge(long, 2).await, Ok(2));
+    for (sequence, was_there) in [(1, true), (2, true), (2, false)] {
+        assert_eq!(reader.remove(sequence).await, Ok(was_there));
+    }
     assert_eq!(publish(&rig.backend, short, "6").await, Ok(6));
     assert_eq!(publish(&rig.backend, long, "7").await, Ok(7));
     assert_eq!(publish(&rig.backend, short, "no").await, Err(10_077));
