@@ -351,7 +351,7 @@ async fn claim(
                     Some(slots) => slots,
                     None => shared.status.slots().await,
                 };
-                afterlife::care(shared, orphan, slots).await;
+                afterlife::care(shared, *orphan, slots).await;
             }
         }
     }

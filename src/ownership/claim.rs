@@ -56,7 +56,7 @@ pub enum Claim {
     /// The session, to be written from now on, and the session state that goes on; none: it begins.
     Held(Held, Option<Record>),
     /// An earlier connection is owed something, and nobody else cares for it: then the claim is to be made again.
-    Owed(Orphan),
+    Owed(Box<Orphan>),
 }
 
 impl Ownership {
@@ -138,7 +138,7 @@ impl Ownership {
                     document.end_session(telemetry::now_unix_ms());
                 }
                 if let Some(orphan) = self.adopt(request.key, revision, document).await? {
-                    return Ok(Claim::Owed(orphan));
+                    return Ok(Claim::Owed(Box::new(orphan)));
                 }
             } else if let Some(claim) = self
                 .try_claim(&request, entry.is_some(), revision, found)
@@ -191,7 +191,7 @@ impl Ownership {
             ownership: self.clone(),
             key: request.key.into(),
             revision,
-            document,
+            document: Box::new(document),
         };
         Ok(Some(Claim::Held(held, restored)))
     }
@@ -218,7 +218,7 @@ impl Ownership {
             ownership: self.clone(),
             key: key.into(),
             revision: entry.revision,
-            document,
+            document: Box::new(document),
         };
         held.settle().await;
     }

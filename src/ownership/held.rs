@@ -22,7 +22,8 @@ pub struct Held {
     pub(super) ownership: Ownership,
     pub(super) key: Arc<str>,
     pub(super) revision: u64,
-    pub(super) document: Document,
+    /// Boxed: it is rarely looked at, and moves with every write.
+    pub(super) document: Box<Document>,
 }
 
 /// How a connection leaves its session.

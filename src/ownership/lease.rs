@@ -253,3 +253,49 @@ impl Ownership {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(3_600);
+
+    /// Renewed once, a lease ago; and sure since then.
+    fn sure() -> Lease {
+        let lease = Lease::new(LEASE);
+        lease.renewed(Instant::now(), 1, 10);
+        lease.state().sure_since = Instant::now().checked_sub(LEASE).unwrap();
+        lease
+    }
+
+    #[test]
+    fn a_new_node_is_fresh_and_does_not_judge() {
+        let lease = Lease::new(LEASE);
+        assert!(!lease.is_fresh());
+        lease.renewed(Instant::now(), 1, 10);
+        assert!(lease.is_fresh());
+        assert!(!lease.is_sure());
+        assert!(sure().is_sure());
+    }
+
+    #[test]
+    fn a_renewal_in_time_changes_nothing() {
+        let lease = sure();
+        lease.renewed(Instant::now(), 1, 11);
+        assert!(lease.is_sure());
+    }
+
+    #[test]
+    fn a_late_renewal_another_connection_and_a_new_bucket_are_doubtful() {
+        for (late, link_epoch, revision) in [(true, 1, 11), (false, 2, 11), (false, 1, 1)] {
+            let lease = sure();
+            if late {
+                lease.state().renewed = Instant::now().checked_sub(LEASE);
+                assert!(!lease.is_fresh());
+            }
+            lease.renewed(Instant::now(), link_epoch, revision);
+            assert!(lease.is_fresh());
+            assert!(!lease.is_sure());
+        }
+    }
+}

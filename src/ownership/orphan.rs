@@ -108,7 +108,7 @@ impl Ownership {
                 ownership: self.clone(),
                 key: Arc::from(key),
                 revision,
-                document,
+                document: Box::new(document),
             },
         }))
     }

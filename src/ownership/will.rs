@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -13,9 +13,12 @@ use crate::telemetry;
 #[derive(Debug, Clone, Default)]
 pub struct Wills(Arc<Inner>);
 
+/// Keys by when they are due, the earliest first.
+type Due = BinaryHeap<Reverse<(u64, Arc<str>)>>;
+
 #[derive(Debug, Default)]
 struct Inner {
-    due: Mutex<BinaryHeap<Reverse<(u64, Arc<str>)>>>,
+    due: Mutex<Due>,
     earlier: Notify,
 }
 
@@ -46,7 +49,7 @@ impl Wills {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BinaryHeap<Reverse<(u64, Arc<str>)>>> {
+    fn lock(&self) -> MutexGuard<'_, Due> {
         self.0.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
