@@ -32,7 +32,10 @@ async fn g28_rapid_takeovers_between_two_nodes_end_in_the_truth() {
     assert_in_order(&events);
     assert_eq!(events.last().unwrap().reason, None, "it is connected");
     let ends = events.iter().filter_map(|event| event.reason.as_deref());
-    assert!(ends.into_iter().all(|reason| matches!(reason, "taken_over" | "socket_closed")));
+    assert!(
+        ends.into_iter()
+            .all(|reason| matches!(reason, "taken_over" | "socket_closed"))
+    );
 }
 
 #[tokio::test]
@@ -59,7 +62,9 @@ async fn g01_connects_to_both_nodes_at_once_leave_one_connection() {
     assert!(present);
     site.send("down", QoS::AtLeastOnce, "one").await;
     let publish = client.message().await;
-    client.step(Step::Puback, publish.packet_id.unwrap().get()).await;
+    client
+        .step(Step::Puback, publish.packet_id.unwrap().get())
+        .await;
     assert!(client.ping().await.is_empty());
     let last = eventually("all others are over", async || {
         let events = site.events().await;

@@ -291,12 +291,12 @@ impl Step {
 
     /// The packet identifier, if the packet is this step and says no error.
     pub(crate) fn of(self, packet: &Packet) -> Option<u16> {
-        let ack = match (self, packet) {
-            (Self::Puback, Packet::Puback(ack))
-            | (Self::Pubrec, Packet::Pubrec(ack))
-            | (Self::Pubrel, Packet::Pubrel(ack))
-            | (Self::Pubcomp, Packet::Pubcomp(ack)) => ack,
-            _ => return None,
+        let ((Self::Puback, Packet::Puback(ack))
+        | (Self::Pubrec, Packet::Pubrec(ack))
+        | (Self::Pubrel, Packet::Pubrel(ack))
+        | (Self::Pubcomp, Packet::Pubcomp(ack))) = (self, packet)
+        else {
+            return None;
         };
         (!ack.reason.is_error()).then_some(ack.packet_id.get())
     }

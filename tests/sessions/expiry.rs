@@ -9,7 +9,10 @@ use crate::site::{BOTH, Site};
 async fn a_session_is_gone_after_its_expiry_and_not_before() {
     let site = Site::start().await;
     let gateway = site.node().await;
-    let short = Hello { expiry_s: 1, ..Hello::new(Version::V5, "short") };
+    let short = Hello {
+        expiry_s: 1,
+        ..Hello::new(Version::V5, "short")
+    };
     let long = Hello::new(Version::V5, "long");
     for hello in [&short, &long] {
         let (mut client, _) = Client::connect(gateway.mqtt(), hello).await;
@@ -31,7 +34,10 @@ async fn a_session_is_gone_after_its_expiry_and_not_before() {
 async fn a_session_expires_with_nobody_there() {
     let site = Site::start().await;
     let mut gateway = site.node().await;
-    let short = Hello { expiry_s: 1, ..Hello::new(Version::V5, "short") };
+    let short = Hello {
+        expiry_s: 1,
+        ..Hello::new(Version::V5, "short")
+    };
     let (client, _) = Client::connect(gateway.mqtt(), &short).await;
     client.disconnect(ReasonCode::Success).await;
     site.is_settled("short").await;
@@ -63,7 +69,11 @@ async fn g02_a_clean_start_discards_everything() {
     let gateway = site.node().await;
     for version in BOTH {
         let hello = Hello::new(version, &format!("v{}", version as u8));
-        let clean = Hello { clean: true, expiry_s: 0, ..hello.clone() };
+        let clean = Hello {
+            clean: true,
+            expiry_s: 0,
+            ..hello.clone()
+        };
         let topic = format!("down/{}", hello.client_id);
         let (mut client, _) = Client::connect(gateway.mqtt(), &hello).await;
         client.subscribe(&topic, QoS::AtLeastOnce).await;

@@ -31,7 +31,9 @@ impl Crowd {
         for hello in &hellos {
             let (mut client, _) = Client::connect(gateway.mqtt(), hello).await;
             if hello.client_id.starts_with("stored") {
-                client.subscribe(&format!("down/{}", hello.client_id), QoS::AtLeastOnce).await;
+                client
+                    .subscribe(&format!("down/{}", hello.client_id), QoS::AtLeastOnce)
+                    .await;
             }
             clients.push(client);
         }
@@ -46,7 +48,8 @@ impl Crowd {
                 true => &[],
                 false => &["connected"],
             };
-            site.story_is(who, &[&["connected", "node_lost"], back].concat()).await;
+            site.story_is(who, &[&["connected", "node_lost"], back].concat())
+                .await;
             if who.contains("will") && stay_away(number) {
                 site.has_will(who).await;
             }
@@ -127,7 +130,11 @@ async fn g02_session_present_is_the_truth_after_a_crash() {
     let mut gateway = site.node().await;
     for version in BOTH {
         let hello = Hello::new(version, &format!("v{}", version as u8));
-        let clean = Hello { clean: true, expiry_s: 0, ..hello.clone() };
+        let clean = Hello {
+            clean: true,
+            expiry_s: 0,
+            ..hello.clone()
+        };
         // Not a packet after CONNACK.
         let (_client, present) = Client::connect(gateway.mqtt(), &hello).await;
         assert!(!present);
@@ -136,7 +143,8 @@ async fn g02_session_present_is_the_truth_after_a_crash() {
         assert!(present);
         client.subscribe("down", QoS::AtLeastOnce).await;
         gateway = site.killed(gateway).await;
-        site.send("down", QoS::AtLeastOnce, "before it is back").await;
+        site.send("down", QoS::AtLeastOnce, "before it is back")
+            .await;
         let (mut client, present) = Client::connect(gateway.mqtt(), &hello).await;
         assert!(present);
         assert_eq!(client.message().await.payload, "before it is back");

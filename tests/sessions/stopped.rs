@@ -41,7 +41,10 @@ async fn g01_a_node_stopped_during_a_takeover_says_nothing_when_it_goes_on() {
         match stored {
             true => {
                 let again = new.message().await;
-                assert_eq!((again.packet_id, again.payload), (publish.packet_id, publish.payload.clone()));
+                assert_eq!(
+                    (again.packet_id, again.payload),
+                    (publish.packet_id, publish.payload.clone())
+                );
             }
             false => new.subscribe(down, QoS::ExactlyOnce).await,
         }
@@ -53,7 +56,10 @@ async fn g01_a_node_stopped_during_a_takeover_says_nothing_when_it_goes_on() {
     for (_, _, _, old, _) in &mut moved {
         old.closed().await;
     }
-    println!("the old connections ended {:?} after SIGCONT", resumed.elapsed());
+    println!(
+        "the old connections ended {:?} after SIGCONT",
+        resumed.elapsed()
+    );
     eventually("the first node has no connections", async || {
         match first.metric("jetway_connections").await {
             0.0 => Ok(()),
@@ -72,9 +78,13 @@ async fn g01_a_node_stopped_during_a_takeover_says_nothing_when_it_goes_on() {
         assert_eq!(client.message().await.payload, "b");
         assert!(client.ping().await.is_empty());
         let who = &hello.client_id;
-        site.story_is(who, &["connected", "node_lost", "connected"]).await;
+        site.story_is(who, &["connected", "node_lost", "connected"])
+            .await;
         // The end of the old connection was no normal one.
-        assert_eq!(site.stored(&format!("will/{who}")).await, [who.clone()]);
+        assert_eq!(
+            site.stored(&format!("will/{who}")).await,
+            std::slice::from_ref(who)
+        );
         let session = site.session(who).await.expect("connected");
         assert_eq!(session["disconnected_at_ms"], serde_json::Value::Null);
     }
@@ -92,7 +102,8 @@ async fn g28_a_node_stopped_for_longer_than_its_lease_gives_up_what_was_swept() 
     }
     first.pause().await;
     for hello in &hellos {
-        site.story_is(&hello.client_id, &["connected", "node_lost"]).await;
+        site.story_is(&hello.client_id, &["connected", "node_lost"])
+            .await;
     }
     first.resume();
     for old in &mut olds {
@@ -177,7 +188,8 @@ async fn g25_nats_restarted_under_two_nodes_loses_no_connection() {
         .await;
         for (number, client) in clients.iter_mut().enumerate() {
             client.publish_stored("alive", "x").await;
-            site.story_is(&format!("steady-{number}"), &["connected"]).await;
+            site.story_is(&format!("steady-{number}"), &["connected"])
+                .await;
         }
         println!("restart {round}: nobody was taken for lost");
     }

@@ -19,7 +19,11 @@ async fn g01_a_session_goes_on_at_another_node_and_the_old_connection_is_told() 
         assert!(!present);
         old.subscribe(&down, QoS::ExactlyOnce).await;
         let mut unacknowledged = Vec::new();
-        for (text, qos) in [("a", QoS::AtLeastOnce), ("b", QoS::ExactlyOnce), ("c", QoS::AtLeastOnce)] {
+        for (text, qos) in [
+            ("a", QoS::AtLeastOnce),
+            ("b", QoS::ExactlyOnce),
+            ("c", QoS::AtLeastOnce),
+        ] {
             site.send(&down, qos, text).await;
             let publish = old.message().await;
             unacknowledged.push((publish.packet_id, publish.payload));
@@ -30,7 +34,10 @@ async fn g01_a_session_goes_on_at_another_node_and_the_old_connection_is_told() 
         let (mut new, present) = Client::connect(second.mqtt(), &hello).await;
         assert!(present);
         let told = old.closed().await;
-        assert_eq!(told, (version == Version::V5).then_some(ReasonCode::SessionTakenOver));
+        assert_eq!(
+            told,
+            (version == Version::V5).then_some(ReasonCode::SessionTakenOver)
+        );
         for expected in unacknowledged {
             let publish = new.message().await;
             assert!(publish.dup, "{publish:?}");
@@ -71,7 +78,7 @@ async fn g01_a_node_killed_during_a_takeover_loses_no_session() {
     let (mut client, _) = Client::connect(nodes[0].mqtt(), &hello).await;
     client.subscribe("down", QoS::AtLeastOnce).await;
     // The one that has the session, then the one that takes it.
-    for killed in [0, 1, 0, 1] {
+    for (round, killed) in [0, 1, 0, 1].into_iter().enumerate() {
         let (_old, _) = Client::connect(nodes[0].mqtt(), &hello).await;
         let mut asking = Client::ask(nodes[1].mqtt(), &hello).await;
         nodes[killed].kill9().await;
@@ -81,11 +88,13 @@ async fn g01_a_node_killed_during_a_takeover_loses_no_session() {
         }
         let (mut client, present) = Client::connect(nodes[killed].mqtt(), &hello).await;
         assert!(present);
-        let text = format!("after {killed}");
+        let text = format!("after {round}");
         site.send("down", QoS::AtLeastOnce, &text).await;
         let publish = loop {
             let publish = client.message().await;
-            client.step(Step::Puback, publish.packet_id.unwrap().get()).await;
+            client
+                .step(Step::Puback, publish.packet_id.unwrap().get())
+                .await;
             if publish.payload == text {
                 break publish;
             }

@@ -31,7 +31,11 @@ impl End {
     async fn bring_about(self, gateway: &Gateway, hello: &Hello, mut client: Client) {
         match self {
             Self::Normal => client.disconnect(ReasonCode::Success).await,
-            Self::WithWill => client.disconnect(ReasonCode::DisconnectWithWillMessage).await,
+            Self::WithWill => {
+                client
+                    .disconnect(ReasonCode::DisconnectWithWillMessage)
+                    .await
+            }
             Self::SocketClosed => drop(client),
             Self::ProtocolError => {
                 // A second CONNECT [MQTT-3.1.0-2].
@@ -43,7 +47,10 @@ impl End {
                 client.closed().await;
             }
             Self::TakenOver => {
-                let next = Hello { will: None, ..hello.clone() };
+                let next = Hello {
+                    will: None,
+                    ..hello.clone()
+                };
                 let (next, _) = Client::connect(gateway.mqtt(), &next).await;
                 next.disconnect(ReasonCode::Success).await;
             }
@@ -147,8 +154,12 @@ async fn g10_a_delayed_will_is_given_up_when_the_client_is_back_in_time() {
     let hello = Hello::new(Version::V5, "client").with_will(2);
     let late = Hello::new(Version::V5, "late").with_will(2);
     drop(Client::connect(gateway.mqtt(), &hello).await);
-    site.story_is("client", &["connected", "socket_closed"]).await;
-    let back = Hello { will: None, ..hello.clone() };
+    site.story_is("client", &["connected", "socket_closed"])
+        .await;
+    let back = Hello {
+        will: None,
+        ..hello.clone()
+    };
     let (_client, present) = Client::connect(gateway.mqtt(), &back).await;
     assert!(present);
     // One that began later, and whose time was over: so was that of the other.
@@ -162,16 +173,24 @@ async fn g10_a_delay_ends_with_the_session() {
     let site = Site::start().await;
     let gateway = site.node().await;
     // [MQTT-3.1.3-9]: by its expiry, by a clean start, or because there is none.
-    let expiring = Hello { expiry_s: 1, ..Hello::new(Version::V5, "expiring").with_will(3_600) };
+    let expiring = Hello {
+        expiry_s: 1,
+        ..Hello::new(Version::V5, "expiring").with_will(3_600)
+    };
     let discarded = Hello::new(Version::V5, "discarded").with_will(3_600);
     let passing = Hello::passing(Version::V5, "passing").with_will(3_600);
     for hello in [&expiring, &discarded, &passing] {
         drop(Client::connect(gateway.mqtt(), hello).await);
-        site.story_is(&hello.client_id, &["connected", "socket_closed"]).await;
+        site.story_is(&hello.client_id, &["connected", "socket_closed"])
+            .await;
     }
     site.has_will("passing").await;
     assert!(site.stored("will/discarded").await.is_empty());
-    let clean = Hello { clean: true, will: None, ..discarded };
+    let clean = Hello {
+        clean: true,
+        will: None,
+        ..discarded
+    };
     let (_client, present) = Client::connect(gateway.mqtt(), &clean).await;
     assert!(!present);
     site.has_will("discarded").await;

@@ -12,7 +12,8 @@ async fn waiting(site: &Site, gateway: &Gateway, delay_s: u32) -> Vec<Hello> {
     for number in 0..5 {
         let hello = Hello::new(Version::V5, &format!("client-{number}")).with_will(delay_s);
         drop(Client::connect(gateway.mqtt(), &hello).await);
-        site.story_is(&hello.client_id, &["connected", "socket_closed"]).await;
+        site.story_is(&hello.client_id, &["connected", "socket_closed"])
+            .await;
         hellos.push(hello);
     }
     hellos
@@ -30,7 +31,8 @@ async fn g10_a_will_that_waits_at_a_killed_node_is_published_by_another_one() {
     assert!(present);
     for hello in &hellos[1..] {
         site.has_will(&hello.client_id).await;
-        site.story_is(&hello.client_id, &["connected", "socket_closed"]).await;
+        site.story_is(&hello.client_id, &["connected", "socket_closed"])
+            .await;
     }
     assert!(site.stored("will/client-0").await.is_empty());
     drop(client);
