@@ -250,9 +250,11 @@ impl Driver {
     }
 
     /// Does what the session says; `permit` is for the first message that it wants to be stored.
+    ///
+    /// A session that is closed says no more than it has, and its end must not wait for a peer that does not read.
     pub(super) fn drain_outputs(&mut self, mut permit: Option<Permit>) {
         while self.closing.is_none()
-            && self.may_send()
+            && (self.may_send() || self.session.is_closed())
             && let Some(output) = self.session.poll_output()
         {
             match output {

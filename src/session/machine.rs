@@ -170,6 +170,12 @@ impl Session {
         self.closed = true;
     }
 
+    /// Whether the session has ended: a `Close` is its last output.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     /// Whether every message from the device has been answered, and nothing waits for the session to be saved.
     #[must_use]
     pub fn is_settled(&self) -> bool {
