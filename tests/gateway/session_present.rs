@@ -82,6 +82,13 @@ async fn g02_a_clean_start_discards_everything_and_the_next_connect_finds_nothin
         let mut device = site.connect(protocol, &who).await;
         assert!(!device.session_present, "{protocol:?}");
         send(&backend, &who, "not subscribed").await;
+        // Whoever else gets what was stored later tells that the gateway is past this.
+        let witness_is = site.device();
+        let mut witness = site.connect(protocol, &witness_is).await;
+        let filter = witness_is.topic("$thing/down/+");
+        assert_eq!(witness.subscribe(&filter).await, 1);
+        send(&backend, &witness_is, "seen").await;
+        assert_eq!(witness.next().await.text(), "seen");
         assert_eq!(device.subscribe(&who.topic("$thing/down/+")).await, 1);
         send(&backend, &who, "subscribed").await;
         assert_eq!(device.next().await.text(), "subscribed", "{protocol:?}");
