@@ -75,6 +75,13 @@ impl Outbound {
         Poll::Ready(fetched)
     }
 
+    /// The stream was replaced: what they were of is gone.
+    fn forget_sequences(&mut self) {
+        self.watched.clear();
+        self.released.clear();
+        self.handing = None;
+    }
+
     fn add(&mut self, shared: &Arc<Shared>, job: Job) {
         self.jobs.push_back(job);
         self.start(shared);
@@ -125,6 +132,7 @@ async fn read_again(shared: &Shared, source: &Source) -> Option<Arc<Downlink>> {
     loop {
         let found = match source {
             Source::Retained(topic) => shared.retained.on(topic).await,
+            Source::Gone => Ok(None),
             Source::Stream(sequence)
             | Source::Backlog(sequence)
             | Source::Shared { sequence, .. } => {
@@ -174,7 +182,9 @@ impl Driver {
     /// The mailbox dropped messages, or the stream began anew: reads them back.
     pub(super) fn catch_up(&mut self) {
         let position = self.shared.router.rejoin(&self.mailbox);
-        self.session.begin_stream(self.shared.router.stream());
+        if self.session.begin_stream(self.shared.router.stream()) {
+            self.outbound.forget_sequences();
+        }
         self.read_back(position);
     }
 

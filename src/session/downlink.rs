@@ -12,12 +12,9 @@ use super::record::Source;
 use super::{Delivered, Incoming, Output, Session};
 use crate::mqtt::{Ack, Packet, PacketId, Publish, QoS, ReasonCode, TopicFilter};
 
-/// A retained message that waits for room.
-#[derive(Debug)]
-pub(super) struct WaitingRetained {
-    filter: TopicFilter,
-    publish: Publish,
-}
+/// Retained messages that wait for room, each for the subscription to that filter. Never empty.
+#[derive(Debug, Default)]
+pub(super) struct WaitingRetained(VecDeque<(TopicFilter, Publish)>);
 
 impl Session {
     /// Whether a downlink may be handed over now.
@@ -29,7 +26,7 @@ impl Session {
         // [MQTT-3.3.4-9]
         self.downlink.has_room()
             && self.fetching == 0
-            && self.retained.is_empty()
+            && self.retained.is_none()
             && !self.gate.holds(before)
     }
 
@@ -87,13 +84,13 @@ impl Session {
     /// The others are sent as the window has room, with the retain flag and the options of that subscription.
     pub fn handle_retained(&mut self, filter: &TopicFilter, publishes: Vec<Publish>) -> usize {
         self.fetching = self.fetching.saturating_sub(1);
-        let room = self.retained_max.saturating_sub(self.retained.len());
+        let waiting = self.retained.as_ref().map_or(0, |waiting| waiting.0.len());
+        let room = self.retained_max.saturating_sub(waiting);
         let refused = publishes.len().saturating_sub(room);
-        let kept = publishes.into_iter().take(room);
-        self.retained.extend(kept.map(|publish| WaitingRetained {
-            filter: filter.clone(),
-            publish,
-        }));
+        for publish in publishes.into_iter().take(room) {
+            let waiting = self.retained.get_or_insert_default();
+            waiting.0.push_back((filter.clone(), publish));
+        }
         refused
     }
 
@@ -103,14 +100,8 @@ impl Session {
             self.send(Packet::Publish(publish));
             return true;
         }
-        if self.retained.is_empty() {
-            self.retained = VecDeque::new(); // An idle device keeps no buffer.
-        }
         while self.downlink.has_room()
-            && let Some(WaitingRetained {
-                filter,
-                mut publish,
-            }) = self.retained.pop_front()
+            && let Some((filter, mut publish)) = self.next_retained()
         {
             if let Some(delivery) = self.subscriptions.delivery_of(&filter) {
                 publish.qos = publish.qos.min(delivery.qos);
@@ -124,6 +115,15 @@ impl Session {
         false
     }
 
+    fn next_retained(&mut self) -> Option<(TopicFilter, Publish)> {
+        let waiting = self.retained.as_mut()?;
+        let next = waiting.0.pop_front();
+        if waiting.0.is_empty() {
+            self.retained = None;
+        }
+        next
+    }
+
     /// What has to be read again because an earlier connection did not finish it, in order: answered with
     /// [`Self::handle_resend`]. Until all of it is, nothing else is delivered.
     #[must_use]
@@ -133,11 +133,14 @@ impl Session {
             .collect()
     }
 
-    /// One of [`Self::to_resend`]; none: it is gone (expired or purged), and its packet identifier is free.
+    /// One of [`Self::to_resend`]; none: it is gone (expired or purged). The device may have it all the same: with QoS 2 it
+    /// is released, or its packet identifier would stand for an old message there.
     pub fn handle_resend(&mut self, packet_id: PacketId, publish: Option<Publish>) {
         let Some(mut publish) = publish else {
-            self.downlink.remove(packet_id);
             self.dirty = true;
+            if self.downlink.give_up(packet_id) {
+                self.hold(pubrel(packet_id));
+            }
             return;
         };
         let Some(source) = self.downlink.source(packet_id) else {
@@ -178,7 +181,6 @@ impl Session {
 
     pub(super) fn handle_pubrec(&mut self, ack: &Ack) -> Result<(), ReasonCode> {
         let packet_id = ack.packet_id;
-        let pubrel = |reason| Output::Send(Packet::Pubrel(Ack::new(packet_id, reason)));
         match self.inflight(packet_id) {
             Some(inflight) if inflight.qos != QoS::ExactlyOnce => {
                 return Err(ReasonCode::ProtocolError);
@@ -188,17 +190,14 @@ impl Session {
                 // One that waits to be sent is the answer to this PUBREC too.
                 if !inflight.released {
                     self.downlink.release(packet_id);
-                    self.hold(pubrel(ReasonCode::Success)); // [MQTT-4.3.3-4]
-                } else if !self
-                    .gate
-                    .holds(|output| *output == pubrel(ReasonCode::Success))
-                {
-                    self.push(pubrel(ReasonCode::Success));
+                    self.hold(pubrel(packet_id)); // [MQTT-4.3.3-4]
+                } else if !self.gate.holds(|output| *output == pubrel(packet_id)) {
+                    self.push(pubrel(packet_id));
                 }
             }
             None if ack.reason.is_error() => {}
             // Not 0x92: a device that sends PUBREC again after a crash has done nothing wrong.
-            None => self.push(pubrel(ReasonCode::Success)),
+            None => self.push(pubrel(packet_id)),
         }
         Ok(())
     }
@@ -265,20 +264,28 @@ impl Session {
         self.taken
     }
 
-    /// The delivery stream is this one from now on. If it is not the one that the session knew, that one is gone: sequences of
-    /// it mean nothing, and everything in the new one is new.
-    pub fn begin_stream(&mut self, stream: Arc<str>) {
-        if *self.stream != *stream {
+    /// The delivery stream is this one from now on: whether it is another than the session knew. Then that one is gone:
+    /// sequences of it mean nothing, and everything in the new one is new.
+    pub fn begin_stream(&mut self, stream: Arc<str>) -> bool {
+        let is_another = *self.stream != *stream;
+        if is_another {
             self.stream = stream;
             self.taken = 0;
-            self.downlink.begin_stream();
             self.subscriptions.begin();
             self.dirty = true;
+            for packet_id in self.downlink.begin_stream() {
+                self.hold(pubrel(packet_id));
+            }
         }
+        is_another
     }
 
     /// Nothing up to this stream sequence concerns the session, unless it was handed over.
     pub fn skip_to(&mut self, sequence: u64) {
         self.taken = self.taken.max(sequence);
     }
+}
+
+fn pubrel(packet_id: PacketId) -> Output {
+    Output::Send(Packet::Pubrel(Ack::new(packet_id, ReasonCode::Success)))
 }

@@ -3,7 +3,7 @@
 //! Packet identifiers are derived from the stream sequence where that is possible: then a crash forgets nothing, because the
 //! message gets the same identifier when it is sent again, and a QoS 2 receiver knows it. Where it is not possible, one of
 //! a range of its own is assigned. An identifier is not used anew before it is saved that it is free, because until then a
-//! crash brings back what it was used for.
+//! crash brings back what it was used for. A QoS 2 message that cannot be read again is released: the device may have it.
 
 use std::collections::VecDeque;
 
@@ -20,8 +20,8 @@ pub(super) const INFLIGHT_MAX: u16 = (u16::MAX - DERIVED_MAX) / 8;
 #[derive(Debug)]
 pub(super) struct DownlinkWindow {
     slots: VecDeque<Slot>,
-    /// The stream sequence from which identifiers are counted, so that a session's first ones are small.
-    pub(super) base: u64,
+    /// The stream sequence from which identifiers are counted, once there is one.
+    base: Option<u64>,
     limit: u16,
     /// Whether the session is.
     stored: bool,
@@ -61,7 +61,12 @@ pub(super) struct Inflight {
 
 impl DownlinkWindow {
     /// `limit` is the device's Receive Maximum or ours.
-    pub(super) fn new(limit: u16, restored: Vec<InflightRecord>, stored: bool) -> Self {
+    pub(super) fn new(
+        limit: u16,
+        base: Option<u64>,
+        restored: Vec<InflightRecord>,
+        stored: bool,
+    ) -> Self {
         let slot = |record: InflightRecord| {
             Some(Slot {
                 packet_id: PacketId::new(record.packet_id)?,
@@ -76,7 +81,7 @@ impl DownlinkWindow {
         };
         Self {
             slots: restored.into_iter().filter_map(slot).collect(),
-            base: 0,
+            base,
             limit,
             stored,
             freed: Vec::new(),
@@ -92,16 +97,36 @@ impl DownlinkWindow {
             .map(move |slot| (&slot.source, is_released(slot)))
     }
 
-    /// Sequences mean another stream from now on: what was not read again yet is gone, and what is on its way will not be
-    /// read again.
-    pub(super) fn begin_stream(&mut self) {
-        self.base = 0;
-        let of_stream = |slot: &Slot| slot.source.sequence().is_some();
-        self.slots
-            .retain(|slot| !(of_stream(slot) && matches!(slot.state, State::Owed)));
-        for slot in self.slots.iter_mut().filter(|slot| of_stream(slot)) {
-            slot.returns = matches!(slot.state, State::Released);
+    pub(super) fn base(&self) -> Option<u64> {
+        self.base
+    }
+
+    /// The first subscription begins at this stream sequence: the message behind it gets the first identifier.
+    ///
+    /// It stays so whatever is subscribed to later. A crash may have forgotten which identifiers the device knows, and it is
+    /// not to know one of them for another message.
+    pub(super) fn count_from(&mut self, sequence: u64) {
+        self.base.get_or_insert(sequence);
+    }
+
+    /// Sequences mean another stream from now on, and nothing of the old one can be read again. What was to be sent again is
+    /// forgotten, or with QoS 2 released: those identifiers.
+    pub(super) fn begin_stream(&mut self) -> Vec<PacketId> {
+        self.base = Some(0);
+        let owes = |slot: &Slot| matches!(slot.state, State::Owed);
+        let mut released = Vec::new();
+        for slot in &mut self.slots {
+            if slot.source.sequence().is_some() {
+                slot.source = Source::Gone;
+                if owes(slot) && slot.qos == QoS::ExactlyOnce {
+                    slot.state = State::Released;
+                    released.push(slot.packet_id);
+                }
+            }
         }
+        self.slots
+            .retain(|slot| !(slot.source == Source::Gone && owes(slot)));
+        released
     }
 
     /// Whether one more may be sent, and nothing that is to be sent again waits.
@@ -122,9 +147,10 @@ impl DownlinkWindow {
     /// Takes a downlink in: its packet identifier, and whether it is the derived one.
     pub(super) fn send(&mut self, source: Source, qos: QoS) -> (PacketId, bool) {
         let (source, derived) = match source {
-            Source::Stream(sequence) | Source::Backlog(sequence) => {
-                (Source::Stream(sequence), derive(sequence, self.base))
-            }
+            Source::Stream(sequence) | Source::Backlog(sequence) => (
+                Source::Stream(sequence),
+                derive(sequence, self.base.unwrap_or(0)),
+            ),
             other => (other, None),
         };
         let derived = derived.filter(|packet_id| self.is_free(*packet_id));
@@ -206,6 +232,21 @@ impl DownlinkWindow {
         owed.map(|slot| (slot.packet_id, &slot.source))
     }
 
+    /// One cannot be read again: whether it is released now, because the device may have it. QoS 1 is forgotten.
+    pub(super) fn give_up(&mut self, packet_id: PacketId) -> bool {
+        match self.slot(packet_id) {
+            Some(slot) if !matches!(slot.state, State::Owed) => false,
+            Some(slot) if slot.qos == QoS::ExactlyOnce => {
+                slot.state = State::Released;
+                true
+            }
+            _ => {
+                self.remove(packet_id);
+                false
+            }
+        }
+    }
+
     /// One was read again.
     pub(super) fn ready(&mut self, packet_id: PacketId, publish: Publish) {
         if let Some(slot) = self.slot(packet_id)
@@ -237,14 +278,18 @@ impl DownlinkWindow {
         }
     }
 
+    /// What another connection has to go on with: of a stream that is gone, only to release.
     pub(super) fn records(&self) -> Vec<InflightRecord> {
-        let record = |slot: &Slot| InflightRecord {
-            packet_id: slot.packet_id.get(),
-            qos: slot.qos as u8,
-            released: matches!(slot.state, State::Released),
-            source: slot.source.clone(),
+        let record = |slot: &Slot| {
+            let is_gone = slot.source == Source::Gone;
+            (!is_gone || slot.qos == QoS::ExactlyOnce).then(|| InflightRecord {
+                packet_id: slot.packet_id.get(),
+                qos: slot.qos as u8,
+                released: is_gone || matches!(slot.state, State::Released),
+                source: slot.source.clone(),
+            })
         };
-        self.slots.iter().map(record).collect()
+        self.slots.iter().filter_map(record).collect()
     }
 
     /// A write of [`Self::records`] begins.

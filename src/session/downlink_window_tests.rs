@@ -7,18 +7,19 @@ fn id(value: u16) -> PacketId {
 }
 
 fn window() -> DownlinkWindow {
-    DownlinkWindow::new(3, Vec::new(), true)
+    DownlinkWindow::new(3, None, Vec::new(), true)
 }
 
 #[test]
 fn an_identifier_is_derived_from_the_sequence_or_assigned() {
     let wrap = u64::from(DERIVED_MAX);
-    for base in [0, 5, u64::from(u32::MAX)] {
-        for (behind, derived) in [(1, 1), (2, 2), (wrap, DERIVED_MAX), (wrap + 1, 1)] {
-            let mut window = window();
-            window.base = base;
-            let sent = window.send(Source::Stream(base + behind), QoS::AtLeastOnce);
-            assert_eq!(sent, (id(derived), true), "{base} and {behind}");
+    for (behind, derived) in [(1, 1), (2, 2), (wrap, DERIVED_MAX), (wrap + 1, 1)] {
+        // Until a first subscription says from where, they are counted from the beginning of the stream.
+        for base in [None, Some(0), Some(5), Some(3 * wrap + 7)] {
+            let mut window = DownlinkWindow::new(3, base, Vec::new(), true);
+            let source = Source::Stream(base.unwrap_or(0) + behind);
+            let sent = window.send(source, QoS::AtLeastOnce);
+            assert_eq!(sent, (id(derived), true), "{base:?} {behind}");
         }
     }
     let mut window = window();
@@ -67,7 +68,7 @@ fn an_identifier_is_not_used_anew_before_it_is_saved_that_it_is_free() {
     let sent = window.send(again(), QoS::ExactlyOnce);
     assert_eq!(sent, (id(7), true));
     // Nothing comes back in a session that is not stored.
-    let mut window = DownlinkWindow::new(3, Vec::new(), false);
+    let mut window = DownlinkWindow::new(3, None, Vec::new(), false);
     window.send(Source::Stream(7), QoS::ExactlyOnce);
     window.remove(id(7));
     assert_eq!(window.send(again(), QoS::ExactlyOnce), (id(7), true));

@@ -30,8 +30,10 @@ fn a_message_is_stored_once_and_answered_in_publish_order() {
 
 #[test]
 fn a_pubrel_that_nothing_waits_for_is_answered() {
-    check(Version::V5, "pubrel 7", "PUBCOMP 7 0x00");
-    check(Version::V3_1_1, "pubrel 7", "PUBCOMP 7 0x00");
+    // Not 0x92: a device that asks again after a crash has done nothing wrong.
+    for version in BOTH {
+        check(version, "pubrel 7", "PUBCOMP 7 0x00");
+    }
     check(Version::V5, "recv 1 q2; pubrel 1", "store 1; error 0x82");
 }
 

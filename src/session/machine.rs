@@ -53,7 +53,8 @@ pub struct Session {
     pub(super) stream: Arc<str>,
     /// The highest stream sequence that was handed over.
     pub(super) taken: u64,
-    pub(super) retained: VecDeque<WaitingRetained>,
+    /// Boxed, because an idle device has none.
+    pub(super) retained: Option<Box<WaitingRetained>>,
     /// Filters whose retained messages are being read.
     pub(super) fetching: usize,
     pub(super) uplink_aliases: UplinkAliases,
@@ -69,10 +70,13 @@ impl Session {
     pub fn new(agreement: Agreement, config: &Config, start: Start, now: Instant) -> Self {
         let mut connack = agreement.connack;
         connack.session_present = start.restored.is_some(); // [MQTT-3.2.2-2], [MQTT-3.2.2-3]
-        let restored = start.restored.unwrap_or_default();
+        let restored = start.restored.unwrap_or_else(|| Record {
+            stream: Arc::clone(&start.stream),
+            ..Record::default()
+        });
         let limit = agreement.downlink_inflight_max;
-        let mut downlink = DownlinkWindow::new(limit, restored.inflight, start.stored);
-        downlink.base = restored.base;
+        let inflight = restored.inflight;
+        let downlink = DownlinkWindow::new(limit, restored.base, inflight, start.stored);
         let pubrel = |packet_id| Packet::Pubrel(Ack::new(packet_id, ReasonCode::Success));
         let pubrels = downlink.released().map(pubrel); // [MQTT-4.4.0-1]
         let outputs = std::iter::once(Packet::Connack(connack)).chain(pubrels);
@@ -98,7 +102,7 @@ impl Session {
             received: restored.received,
             stream: restored.stream,
             taken: restored.taken,
-            retained: VecDeque::new(),
+            retained: None,
             fetching: 0,
             uplink_aliases: UplinkAliases::new(config.uplink_topic_alias_max),
             downlink_aliases: DownlinkAliases::new(agreement.downlink_topic_alias_max),
@@ -209,7 +213,7 @@ impl Session {
             id: self.id.clone(),
             stream: Arc::clone(&self.stream),
             taken: self.taken,
-            base: self.downlink.base,
+            base: self.downlink.base(),
             received: self.received,
             subscriptions: self.subscriptions.records(),
             inflight: self.downlink.records(),

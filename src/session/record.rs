@@ -30,8 +30,9 @@ pub struct Record {
     pub stream: Arc<str>,
     /// The highest stream sequence that was handed to the session: all up to here is done, or in `inflight`.
     pub taken: u64,
-    /// The stream sequence from which packet identifiers are counted.
-    pub base: u64,
+    /// The stream sequence from which packet identifiers are counted: where the first subscription began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base: Option<u64>,
     /// QoS 2 messages received so far: the last part of their message ids, so that none is ever used twice.
     pub received: u64,
     /// What the device subscribes to.
@@ -109,17 +110,19 @@ pub enum Source {
     },
     /// The retained message of this topic.
     Retained(Box<str>),
+    /// A delivery stream that was replaced: it cannot be read again.
+    Gone,
 }
 
 impl Source {
-    /// Its place in the delivery stream; none for a retained message.
+    /// Its place in the delivery stream, if it has one there.
     #[must_use]
     pub fn sequence(&self) -> Option<u64> {
         match self {
             Self::Stream(sequence) | Self::Backlog(sequence) | Self::Shared { sequence, .. } => {
                 Some(*sequence)
             }
-            Self::Retained(_) => None,
+            Self::Retained(_) | Self::Gone => None,
         }
     }
 }

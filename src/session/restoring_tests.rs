@@ -32,6 +32,13 @@ fn what_was_not_acknowledged_is_sent_again_first() {
             "live 1 q1; live 2 q2; reconnect; gone 1; pubrec 2; saved; resend 2; owed; room; pubcomp 2",
             "PUBLISH down q1 #1; PUBLISH down q2 #2; CONNACK present; save; PUBREL 2 0x00; owed; room; done 2",
         );
+        // With QoS 2 the device may have it: it is released, or its identifier would stand for it there.
+        down(
+            version,
+            "live 1 q2; live 2 q2; reconnect; pubrec 1; gone 1; gone 2; saved; saved; owed; pubcomp 2; pubcomp 1; room",
+            "PUBLISH down q2 #1; PUBLISH down q2 #2; CONNACK present; save; PUBREL 1 0x00; save; PUBREL 2 0x00;
+             owed; done 2; done 1; room",
+        );
         // A new session reports that there was none. [MQTT-3.2.2-2]
         check_stored(version, "crash; owed", "CONNACK; owed");
     }
@@ -192,22 +199,45 @@ fn subscriptions_are_saved_before_they_are_granted_and_restored() {
 }
 
 #[test]
+fn packet_identifiers_are_counted_from_the_first_subscription() {
+    for version in BOTH {
+        check_stored(
+            version,
+            "sub a q1 rh2 @4; saved; sub down q1 rh2 @6; saved; live 7 q1; reconnect; live 8 q1",
+            "save; SUBACK 0x01; save; SUBACK 0x01; PUBLISH down q1 #3; CONNACK present; PUBLISH down q1 #4",
+        );
+        // Not from a later one: the session forgot that the device has #2.
+        check_stored(
+            version,
+            "sub down q2 rh2 @4; saved; live 6 q2; crash; unsub down; saved; sub down q2 rh2 @9; crash; sub down q2 rh2 @9;
+             saved; live 11 q2",
+            "save; SUBACK 0x02; PUBLISH down q2 #2; CONNACK present; detach down; save; UNSUBACK 0x00; save;
+             CONNACK present; save; SUBACK 0x02; PUBLISH down q2 #7",
+        );
+        // Not from one that was never saved.
+        check_stored(
+            version,
+            "sub down q1 rh2 @4; crash; sub down q1 rh2 @6; saved; live 7 q1",
+            "save; CONNACK; save; SUBACK 0x01; PUBLISH down q1 #1",
+        );
+    }
+}
+
+#[test]
 fn a_record_is_readable_and_may_have_more_or_less() {
-    let full = r#"{"id":"s","stream":"2026","taken":9,"base":4,"received":3,
+    let full = r#"{"id":"s","stream":"down.1","taken":9,"base":4,"received":3,
         "subscriptions":[{"filter":"a/+","qos":2,"no_local":true,"retain_as_published":true,"identifier":5,"since":4}],
         "inflight":[{"packet_id":2,"qos":2,"released":true,"source":{"stream":1}},
             {"packet_id":49153,"qos":1,"source":{"retained":"a/b"}},
-            {"packet_id":49154,"qos":1,"source":{"shared":{"sequence":7,"filter":"$share/g/a"}}}],
+            {"packet_id":49154,"qos":1,"source":{"shared":{"sequence":7,"filter":"$share/g/a"}}},
+            {"packet_id":3,"qos":2,"released":true,"source":"gone"}],
         "unreleased":[{"packet_id":1,"message_id":"s.1.3","stored":true}]}"#;
     let record: Record = serde_json::from_str(full).unwrap();
     let json = serde_json::to_string(&record).unwrap();
     let without_spaces: String = full.split_whitespace().collect();
     assert_eq!(json, without_spaces);
     let agreement = agree(&connect(Version::V5), &config()).unwrap();
-    let start = Start {
-        stream: "2026".into(),
-        ..start(Some(record.clone()), true)
-    };
+    let start = start(Some(record.clone()), true);
     let session = Session::new(agreement, &config(), start, Instant::now());
     assert_eq!(session.record(), record, "restored it is the same");
     assert!(!session.is_dirty());

@@ -1,7 +1,7 @@
 //! Tests as lines: steps such as `recv 1 q2; saved; stored 1`, and what has to come out.
 //!
 //! A crash begins a new connection with what was last known to be written, `crash late` with what was being written, and
-//! `reconnect` with what the session was in the end.
+//! `reconnect` with what the session was in the end. `stream b` replaces the delivery stream, `crash stream b` both.
 
 use super::*;
 
@@ -32,6 +32,8 @@ fn run(version: Version, stored: bool, steps: &str, expected: &str) {
 struct Rig {
     version: Version,
     stored: bool,
+    /// Names the delivery stream.
+    stream: Arc<str>,
     now: Instant,
     session: Session,
     /// What is written, and what is being written.
@@ -47,6 +49,7 @@ impl Rig {
         let mut rig = Self {
             version,
             stored,
+            stream: Arc::default(),
             now,
             session: connected(version, start(None, stored), now),
             written: None,
@@ -75,7 +78,11 @@ impl Rig {
     fn connect(&mut self, record: Option<Record>) {
         self.writing = None;
         self.written.clone_from(&record);
-        self.session = connected(self.version, start(record, self.stored), self.now);
+        let start = Start {
+            stream: Arc::clone(&self.stream),
+            ..start(record, self.stored)
+        };
+        self.session = connected(self.version, start, self.now);
     }
 
     fn step(&mut self, step: &str) -> Result<(), ReasonCode> {
@@ -114,6 +121,11 @@ impl Rig {
             ["save"] => self.session.save_progress(),
             ["crash"] => self.connect(self.written.clone()),
             ["crash", "late"] => self.connect(self.writing.clone()),
+            ["crash", "stream", name] => {
+                self.stream = (*name).into();
+                return self.step("crash");
+            }
+            ["stream", name] => self.replace_stream(name),
             ["reconnect"] => self.connect(Some(self.session.record())),
             ["room"] => self.seen.push(match self.session.has_room() {
                 true => "room".to_owned(),
@@ -145,6 +157,12 @@ impl Rig {
 
     fn packet(&mut self, packet: Packet) -> Result<(), ReasonCode> {
         self.session.handle_packet(self.now, packet)
+    }
+
+    fn replace_stream(&mut self, name: &str) {
+        let known = std::mem::replace(&mut self.stream, name.into());
+        let is_another = self.session.begin_stream(Arc::clone(&self.stream));
+        assert_eq!(is_another, known != self.stream);
     }
 
     /// The position of the delivery stream is 0 unless `@n` says more.
@@ -256,6 +274,7 @@ pub(super) fn word(output: &Output) -> String {
                 Source::Backlog(_) => panic!("inflight it is of the stream"),
                 Source::Shared { sequence, .. } => format!("share {sequence}"),
                 Source::Retained(topic) => format!("retained {topic}"),
+                Source::Gone => "gone".to_owned(),
             };
             match outcome {
                 Ok(()) => format!("done {source}"),

@@ -55,10 +55,7 @@ impl Session {
         }
         if is_first && let Some(since) = self.subscriptions.since() {
             self.skip_to(since);
-            // Only now, when nothing is inflight that was counted from elsewhere.
-            if self.downlink.len() == 0 {
-                self.downlink.base = since;
-            }
+            self.downlink.count_from(since);
         }
         // [MQTT-3.8.4-1], [MQTT-3.8.4-6]
         let suback = Packet::Suback(Suback {

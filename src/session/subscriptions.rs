@@ -156,7 +156,7 @@ impl Subscriptions {
         let wants = |known: &&Granted| {
             let since = match source {
                 Source::Stream(sequence) | Source::Backlog(sequence) => *sequence > known.since,
-                Source::Shared { .. } | Source::Retained(_) => true,
+                Source::Shared { .. } | Source::Retained(_) | Source::Gone => true,
             };
             since && !(own && known.no_local) // [MQTT-3.8.3-3]
         };
