@@ -2,6 +2,8 @@
 //!
 //! The device keeps its own state across connections, as the specification demands. Packets on their way are lost with the
 //! connection; a write or a message that was under way is done or not. Sequences are far apart so that packet identifiers collide.
+//! The device subscribes anew when it has nothing half received, and the delivery stream is replaced by another one when all that
+//! was sent is written: what a crash hides from both cannot be told from a new message.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +31,9 @@ struct Device {
     sending: Vec<(u16, String, bool)>,
     published: u32,
     unreleased: BTreeSet<u16>,
-    received: Vec<String>,
+    received: Vec<u32>,
+    /// Whether SUBACK came, and no UNSUBSCRIBE was sent since.
+    subscribed: bool,
 }
 
 struct World {
@@ -45,42 +49,67 @@ struct World {
     /// Messages that the stream has not confirmed, in order, and those that it stored, by id.
     publishing: VecDeque<(String, String)>,
     stored: BTreeMap<String, String>,
-    /// The delivery stream: sequence and QoS.
-    stream: BTreeMap<u64, QoS>,
+    /// The delivery stream: the number of each message, and its QoS.
+    name: Arc<str>,
+    stream: BTreeMap<u64, (u32, QoS)>,
+    /// The last sequence there, and the last that any session was given.
+    last: u64,
+    given: u64,
+    /// All messages that there ever were in a delivery stream, and those that the device is to get.
+    numbers: Vec<QoS>,
+    owed: BTreeSet<u32>,
 }
 
-fn connected(version: Version, record: Record, now: Instant) -> Session {
+fn connected(version: Version, record: Record, stream: &Arc<str>, now: Instant) -> Session {
     let agreement = agree(&connect(version), &config()).unwrap();
-    Session::new(agreement, &config(), start(Some(record), true), now)
+    let start = Start {
+        stream: Arc::clone(stream),
+        ..start(Some(record), true)
+    };
+    Session::new(agreement, &config(), start, now)
 }
 
-fn message(sequence: u64, qos: QoS) -> Publish {
-    let mut publish = downlink(qos, sequence).publish;
-    publish.payload = Bytes::from(sequence.to_string());
+fn message((number, qos): (u32, QoS)) -> Publish {
+    let mut publish = downlink(qos, 0).publish;
+    publish.payload = Bytes::from(number.to_string());
     publish
+}
+
+/// With QoS 2 and without retained messages.
+fn subscription() -> Subscribe {
+    let mut asked = subscribe("down", QoS::ExactlyOnce);
+    asked.filters[0].retain_handling = 2;
+    asked
 }
 
 impl World {
     fn new(version: Version, seed: u64) -> Self {
         let now = Instant::now();
-        let mut session = connected(version, Record::default(), now);
-        let mut asked = subscribe("down", QoS::ExactlyOnce);
-        asked.filters[0].retain_handling = 2;
-        session.handle_authorized(asked, |_| Ok(0));
+        let name = Arc::default();
+        let mut session = connected(version, Record::default(), &name, now);
+        session.handle_authorized(subscription(), |_| Ok(0));
         let written = session.record();
         Self {
             chance: Chance(seed * 2 + 1),
             version,
             now,
-            session: connected(version, written.clone(), now),
-            device: Device::default(),
+            session: connected(version, written.clone(), &name, now),
+            device: Device {
+                subscribed: true,
+                ..Device::default()
+            },
             to_device: VecDeque::new(),
             to_gateway: VecDeque::new(),
             written,
             writing: None,
             publishing: VecDeque::new(),
             stored: BTreeMap::new(),
+            name,
             stream: BTreeMap::new(),
+            last: 0,
+            given: 0,
+            numbers: Vec::new(),
+            owed: BTreeSet::new(),
         }
     }
 
@@ -114,13 +143,17 @@ impl World {
 
     fn deliver(&mut self) -> bool {
         let next = self.stream.range(self.session.taken() + 1..).next();
-        let Some((&sequence, &qos)) = next.filter(|_| self.session.has_room()) else {
+        let Some((&sequence, &message_of)) = next.filter(|_| self.session.has_room()) else {
             return false;
         };
+        let (_, qos) = message_of;
         let mut incoming = downlink(qos, sequence);
-        incoming.publish = message(sequence, qos);
+        incoming.publish = message(message_of);
         let delivered = self.session.handle_downlink(incoming);
-        assert_eq!(delivered, Delivered::Sent(qos));
+        self.given = self.given.max(sequence);
+        if self.device.subscribed {
+            assert_eq!(delivered, Delivered::Sent(qos));
+        }
         true
     }
 
@@ -141,6 +174,11 @@ impl World {
                     self.publishing.push_back((id.into(), payload));
                 }
                 Output::Settled { outcome, .. } => assert_eq!(outcome, Ok(())),
+                Output::Authorize(asked) => {
+                    let position = self.last;
+                    self.session.handle_authorized(asked, |_| Ok(position));
+                }
+                Output::Detach(_) => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -168,7 +206,7 @@ impl World {
                     publish.qos == QoS::ExactlyOnce && !device.unreleased.insert(packet_id.get());
                 if !is_again {
                     let payload = String::from_utf8(publish.payload.to_vec()).unwrap();
-                    device.received.push(payload);
+                    device.received.push(payload.parse().unwrap());
                 }
                 match publish.qos {
                     QoS::ExactlyOnce => Packet::Pubrec(success(packet_id)),
@@ -194,9 +232,61 @@ impl World {
                 assert!(connack.session_present);
                 return;
             }
+            Packet::Unsuback(_) => Packet::Subscribe(subscription()),
+            Packet::Suback(_) => {
+                device.subscribed = true;
+                return;
+            }
             other => panic!("{other:?}"),
         };
         self.to_gateway.push_back(answer);
+    }
+
+    fn store(&mut self) {
+        // Three packet identifiers for all of them.
+        self.last += 16_384 * (1 + self.chance.below(4));
+        let qos = [QoS::AtLeastOnce, QoS::ExactlyOnce];
+        let qos = qos[usize::from(self.chance.below(3) > 0)];
+        let number = u32::try_from(self.numbers.len()).unwrap();
+        self.numbers.push(qos);
+        self.stream.insert(self.last, (number, qos));
+        if self.device.subscribed {
+            self.owed.insert(number);
+        }
+    }
+
+    /// What did not arrive yet need not any more.
+    fn forget(&mut self) {
+        let received = &self.device.received;
+        self.owed.retain(|number| received.contains(number));
+    }
+
+    fn resubscribe(&mut self) {
+        if self.device.subscribed && self.device.unreleased.is_empty() {
+            self.forget();
+            self.device.subscribed = false;
+            self.to_gateway.push_back(Packet::Unsubscribe(Unsubscribe {
+                packet_id: PacketId::new(4).unwrap(),
+                filters: vec![subscription().filters.remove(0).filter],
+                user: UserProperties::default(),
+            }));
+        }
+    }
+
+    /// Another delivery stream takes the place of this one; with a crash or without.
+    fn replace(&mut self) {
+        if self.written.stream != self.name || self.written.taken < self.given {
+            return;
+        }
+        self.forget();
+        self.name = format!("{}+", self.name).into();
+        self.stream.clear();
+        (self.last, self.given) = (0, 0);
+        if self.chance.below(2) == 0 {
+            self.crash();
+        } else {
+            self.session.begin_stream(Arc::clone(&self.name));
+        }
     }
 
     /// The gateway is gone, and another one takes the device.
@@ -214,13 +304,16 @@ impl World {
         {
             self.stored.entry(id).or_insert(payload);
         }
-        self.session = connected(self.version, self.written.clone(), self.now);
+        self.session = connected(self.version, self.written.clone(), &self.name, self.now);
         for (packet_id, source) in self.session.to_resend() {
             let Source::Stream(sequence) = source else {
                 panic!("{source:?}");
             };
-            let publish = message(sequence, self.stream[&sequence]);
+            let publish = message(self.stream[&sequence]);
             self.session.handle_resend(packet_id, Some(publish));
+        }
+        if !self.device.subscribed {
+            self.to_gateway.push_back(Packet::Subscribe(subscription()));
         }
         for (packet_id, payload, received) in &self.device.sending {
             self.to_gateway.push_back(match received {
@@ -245,19 +338,14 @@ fn uplink(packet_id: u16, payload: &str, dup: bool) -> Packet {
 fn run(version: Version, seed: u64) {
     let mut world = World::new(version, seed);
     world.drain();
-    let mut sequence = 0;
     for _ in 0..STEPS {
-        match world.chance.below(24) {
-            0..3 => world.device_publishes(),
-            3..6 => {
-                // Three packet identifiers for all of them.
-                sequence += 16_384 * (1 + world.chance.below(4));
-                let qos = [QoS::AtLeastOnce, QoS::ExactlyOnce];
-                let qos = qos[usize::from(world.chance.below(3) > 0)];
-                world.stream.insert(sequence, qos);
-            }
-            6 => world.session.save_progress(),
-            7 => world.crash(),
+        match world.chance.below(50) {
+            0..6 => world.device_publishes(),
+            6..12 => world.store(),
+            12..14 => world.session.save_progress(),
+            14..16 => world.crash(),
+            16 => world.resubscribe(),
+            17 => world.replace(),
             _ => {
                 let kind = world.chance.below(7);
                 world.step(kind);
@@ -276,34 +364,22 @@ fn run(version: Version, seed: u64) {
         published.collect::<Vec<_>>(),
         "seed {seed}: stored once each"
     );
-    let of_stream = |wanted: &dyn Fn(QoS) -> bool| {
-        let selected = world.stream.iter().filter(|(_, qos)| wanted(**qos));
-        selected
-            .map(|(sequence, _)| sequence.to_string())
-            .collect::<Vec<_>>()
-    };
-    let received = &world.device.received;
-    let exactly_once = of_stream(&|qos| qos == QoS::ExactlyOnce);
-    let found: Vec<_> = received
-        .iter()
-        .filter(|payload| exactly_once.contains(payload))
-        .collect();
-    assert_eq!(
-        found,
-        exactly_once.iter().collect::<Vec<_>>(),
-        "seed {seed}: once, in order"
+    let device = &world.device;
+    assert!(device.subscribed, "seed {seed}");
+    let is_once = |number: &&u32| world.numbers[**number as usize] == QoS::ExactlyOnce;
+    let once: Vec<_> = device.received.iter().filter(is_once).collect();
+    assert!(
+        once.is_sorted_by(|a, b| a < b),
+        "seed {seed}: once, in order {once:?}"
     );
     let mut seen = BTreeSet::new();
-    let mut first: Vec<_> = received
+    let first = device
+        .received
         .iter()
-        .filter(|payload| seen.insert(*payload))
-        .collect();
-    assert_eq!(
-        first,
-        of_stream(&|_| true).iter().collect::<Vec<_>>(),
-        "seed {seed}: in order"
-    );
-    first.clear();
+        .filter(|number| seen.insert(**number));
+    assert!(first.is_sorted(), "seed {seed}: in order");
+    let lost: Vec<_> = world.owed.difference(&seen).collect();
+    assert!(lost.is_empty(), "seed {seed}: lost {lost:?}");
     assert_eq!(world.session.unacknowledged_downlinks(), 0, "seed {seed}");
     assert!(world.session.is_settled(), "seed {seed}");
 }
