@@ -89,15 +89,20 @@ impl Outbound {
 
     /// One at a time, and a backlog's next page only when the last one is handed over.
     fn start(&mut self, shared: &Arc<Shared>) {
-        if self.fetching.is_none() && self.read_back.is_empty() {
-            match self.jobs.pop_front() {
-                Some(job) => self.fetching = Some(Box::pin(fetch(Arc::clone(shared), job))),
-                None => {
-                    // An idle device keeps no buffers.
-                    self.jobs = VecDeque::new();
-                    self.read_back = VecDeque::new();
-                }
+        if self.fetching.is_some() {
+            return;
+        }
+        let is_empty = self.read_back.is_empty();
+        // Retained messages wait for nothing: the session takes nothing else before it has those it asked for.
+        let next = (self.jobs.iter()).position(|job| is_empty || matches!(job, Job::Retained(..)));
+        match next.and_then(|next| self.jobs.remove(next)) {
+            Some(job) => self.fetching = Some(Box::pin(fetch(Arc::clone(shared), job))),
+            None if is_empty => {
+                // An idle device keeps no buffers.
+                self.jobs = VecDeque::new();
+                self.read_back = VecDeque::new();
             }
+            None => {}
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What waits for a client is handed over while the gateway dies at every message of it.
 
-use jetway::mqtt::{QoS, Version};
+use jetway::mqtt::{Packet, QoS, Version};
 
 use crate::client::{Application, Client, Hello};
 use crate::site::{BOTH, Site};
@@ -115,4 +115,27 @@ async fn a_gateway_killed_at_every_message_of_a_backlog_loses_none() {
         "{} sessions; repeated with QoS 1: {repeated}",
         subscribers.len()
     );
+}
+
+#[tokio::test]
+async fn who_subscribes_on_while_a_backlog_waits_gets_it_too() {
+    let site = Site::start().await;
+    let gateway = site.node().await;
+    for version in BOTH {
+        let hello = Hello::new(version, &format!("{version:?}"));
+        let (mut client, _) = Client::connect(gateway.mqtt(), &hello).await;
+        client.subscribe("backlog", QoS::AtLeastOnce).await;
+        client.disconnect(jetway::mqtt::ReasonCode::Success).await;
+        site.send("backlog", QoS::AtLeastOnce, "1").await;
+        // Its retained messages are read before anything that waits goes on.
+        let mut client = Client::ask(gateway.mqtt(), &hello).await;
+        client.send_subscribe("more", QoS::AtLeastOnce).await;
+        assert!(client.connack().await.session_present);
+        let came = [client.next().await, client.next().await];
+        let is_backlog = |packet: &Packet| match packet {
+            Packet::Publish(publish) => publish.payload == "1",
+            _ => false,
+        };
+        assert!(came.iter().any(is_backlog), "{came:?}");
+    }
 }

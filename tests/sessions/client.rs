@@ -182,6 +182,14 @@ impl Client {
 
     /// Subscribes and is granted it.
     pub(crate) async fn subscribe(&mut self, filter: &str, qos: QoS) {
+        self.send_subscribe(filter, qos).await;
+        match self.next().await {
+            Packet::Suback(suback) => assert_eq!(suback.reasons[0].value(), qos as u8),
+            other => panic!("no SUBACK: {other:?}"),
+        }
+    }
+
+    pub(crate) async fn send_subscribe(&mut self, filter: &str, qos: QoS) {
         let filter = TopicFilter::try_from(ByteString::from(filter)).unwrap();
         self.send(Packet::Subscribe(Subscribe {
             packet_id: id(60_000),
@@ -196,10 +204,6 @@ impl Client {
             user: Default::default(),
         }))
         .await;
-        match self.next().await {
-            Packet::Suback(suback) => assert_eq!(suback.reasons[0].value(), qos as u8),
-            other => panic!("no SUBACK: {other:?}"),
-        }
     }
 
     pub(crate) async fn publish(&mut self, topic: &str, qos: QoS, packet_id: u16, text: &str) {
