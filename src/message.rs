@@ -26,6 +26,11 @@ impl Headers {
         self.0.push((name.into(), value.into()));
     }
 
+    /// Takes out every header of a name, compared exactly.
+    pub fn remove(&mut self, name: &str) {
+        self.0.retain(|(key, _)| key != name);
+    }
+
     /// The first value of a name, compared exactly.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {

@@ -30,6 +30,8 @@ impl Retained {
         }
         let mut message = message.clone();
         message.subject = subject;
+        // The last one written counts, also if it was written before: what came between is older for its sender.
+        message.headers.remove(header::MSG_ID);
         if let Some(seconds) = expiry_s.filter(|seconds| *seconds > 0) {
             message.headers.push(header::TTL, seconds.to_string());
         }

@@ -50,7 +50,8 @@ fn retain_sets_and_an_empty_payload_clears() {
     };
     assert_eq!(kept.subject, "$KV.jetway_retained.mqtt.a.b");
     assert_eq!(kept.headers.get("Nats-TTL"), Some("60"));
-    assert_eq!(kept.headers.get("Nats-Msg-Id"), Some("run.1.1"));
+    assert_eq!(kept.headers.get("Jw-Id"), Some("run.1.1"));
+    assert_eq!(kept.headers.get("Nats-Msg-Id"), None);
     assert_eq!(set.message.headers.get("Jw-Retain"), Some("1"));
     assert_eq!(set.message.headers.get("Nats-TTL"), None);
     let cleared = uplink("a/b", true, b"", None).retained;
