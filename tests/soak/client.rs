@@ -389,9 +389,8 @@ impl Client {
 
     /// Waits until everything of this client is answered.
     pub(crate) async fn settle(&mut self, connection: &mut Connection) -> Result<(), Over> {
-        let settled = |client: &Self| {
-            client.unacknowledged.is_empty() && client.link.asked.is_empty()
-        };
+        let settled =
+            |client: &Self| client.unacknowledged.is_empty() && client.link.asked.is_empty();
         self.exchange(connection, ANSWER_MAX, settled).await?;
         if !settled(self) {
             self.wrong("no answer");
@@ -494,8 +493,11 @@ impl Client {
         let text = payload.split(' ').next().unwrap_or_default().to_owned();
         let packet_id = publish.packet_id.map_or(0, PacketId::get);
         let known = self.received.get(&packet_id);
-        let again = publish.qos == QoS::ExactlyOnce && known == Some(&text);
-        let other = known.filter(|known| **known != text).cloned();
+        let again = publish.qos == QoS::ExactlyOnce
+            && known.is_some_and(|known| *known == text || publish.retain && publish.dup);
+        // A retained one that is sent again is the one of then, which may be another.
+        let other = known.filter(|known| **known != text && !(publish.retain && publish.dup));
+        let other = other.cloned();
         self.note(Event::Received {
             text: text.clone(),
             topic: publish.topic.to_string(),
@@ -529,9 +531,10 @@ impl Client {
     }
 
     fn handle_acknowledged(&mut self, ack: &Ack, qos: QoS) {
-        let position = self.unacknowledged.iter().position(|waiting| {
-            waiting.packet_id == ack.packet_id && waiting.publish.qos == qos
-        });
+        let position = self
+            .unacknowledged
+            .iter()
+            .position(|waiting| waiting.packet_id == ack.packet_id && waiting.publish.qos == qos);
         let Some(position) = position else {
             return self.wrong(format!("{ack:?} unasked for"));
         };

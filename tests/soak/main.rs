@@ -72,10 +72,18 @@ async fn every_client_receives_what_it_must() {
     println!("{:>9.3}s draining", world.clock.now().at.as_secs_f64());
     let (mut ended, retained) = drain(&world, clients).await;
     let backend = Backend::connect(&servers.nats.url()).await;
-    let reality: Vec<bool> = ended.iter().map(|(_, connection)| connection.is_some()).collect();
+    let reality: Vec<bool> = ended
+        .iter()
+        .map(|(_, connection)| connection.is_some())
+        .collect();
     let journals: Vec<(Character, Vec<Entry>)> = ended
         .iter_mut()
-        .map(|(client, _)| (client.character.clone(), std::mem::take(&mut client.journal)))
+        .map(|(client, _)| {
+            (
+                client.character.clone(),
+                std::mem::take(&mut client.journal),
+            )
+        })
         .collect();
     let model = Model::read(&journals, &outages);
     wills_are_due(&backend, &model).await;
@@ -83,7 +91,7 @@ async fn every_client_receives_what_it_must() {
     let characters: Vec<Character> = journals.iter().map(|(it, _)| it.clone()).collect();
     let mut verdict = Verdict::new(&model, &characters, &stream);
     let checked = verdict.judge(&stream);
-    verdict.retained(&retained);
+    verdict.retained(&retained, &stream);
     let mut faults = verdict.faults;
     faults.extend(status::judge(&backend, &reality).await);
     println!(
@@ -95,7 +103,9 @@ async fn every_client_receives_what_it_must() {
     if !faults.is_empty() {
         let folder = write(seed, &journals, &stream);
         let sessions = backend.messages("KV_jetway_sessions", ">").await;
-        let sessions = sessions.iter().map(|it| format!("{} {}\n", it.subject, it.text()));
+        let sessions = sessions
+            .iter()
+            .map(|it| format!("{} {}\n", it.subject, it.text()));
         fs::write(folder.join("sessions.txt"), sessions.collect::<String>()).unwrap();
         for (node, server) in servers.nodes.iter().enumerate() {
             fs::write(folder.join(format!("node-{node}.log")), server.log()).unwrap();
@@ -104,7 +114,10 @@ async fn every_client_receives_what_it_must() {
         drop(servers);
         panic!("{}", explain(&faults, &journals, &folder));
     }
-    assert!(checked.required > 0 && checked.exactly_once > 0, "{checked:?}");
+    assert!(
+        checked.required > 0 && checked.exactly_once > 0,
+        "{checked:?}"
+    );
 }
 
 /// Lets every client come back and take what it is owed; every second one leaves in good order then. Also gives what is retained.
@@ -188,7 +201,10 @@ async fn stream(backend: &Backend) -> Vec<Stored> {
         let text = message.text().split(' ').next().unwrap_or_default();
         Stored {
             sequence: message.sequence,
-            topic: message.subject.trim_start_matches("mqtt.").replace('.', "/"),
+            topic: message
+                .subject
+                .trim_start_matches("mqtt.")
+                .replace('.', "/"),
             text: text.to_owned(),
         }
     });

@@ -112,7 +112,10 @@ impl Model {
 enum Stored {
     No,
     Unknown,
-    Yes { expiry_s: u32, ended: Option<Moment> },
+    Yes {
+        expiry_s: u32,
+        ended: Option<Moment>,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -437,7 +440,9 @@ impl<'a> Walk<'a> {
     }
 
     fn ended(&mut self, now: Moment, alive: Moment, how: &Ended) {
-        let Some(life) = self.life.clone() else { return };
+        let Some(life) = self.life.clone() else {
+            return;
+        };
         if !life.is_connected {
             return self.unanswered();
         }

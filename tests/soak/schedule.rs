@@ -245,11 +245,7 @@ impl Life {
         };
         let will = random.chance(40).then(|| WillPlan {
             qos: random.pick(&QOS),
-            delay_s: if is_v5 {
-                random.pick(&[0, 0, 2])
-            } else {
-                0
-            },
+            delay_s: if is_v5 { random.pick(&[0, 0, 2]) } else { 0 },
         });
         let death = random.chance(30).then(|| match random.below(3) {
             0 => Death::Sent(usize::try_from(random.between(20, 3_000)).unwrap()),

@@ -67,14 +67,16 @@ fn parse(stored: &Stored) -> (usize, Status) {
     (index, status)
 }
 
-fn last_is_true(
-    events: &BTreeMap<usize, Vec<Status>>,
-    reality: &[bool],
-) -> Vec<(usize, String)> {
+fn last_is_true(events: &BTreeMap<usize, Vec<Status>>, reality: &[bool]) -> Vec<(usize, String)> {
     let wrong = |(client, is_connected): (usize, &bool)| {
         let last = events.get(&client).and_then(|events| events.last());
         let is_true = last.is_some_and(|last| last.is_connected == *is_connected);
-        (!is_true).then(|| (client, format!("connected: {is_connected}, last event {last:?}")))
+        (!is_true).then(|| {
+            (
+                client,
+                format!("connected: {is_connected}, last event {last:?}"),
+            )
+        })
     };
     reality.iter().enumerate().filter_map(wrong).collect()
 }

@@ -36,14 +36,13 @@ pub(crate) struct Checked {
 }
 
 impl<'a> Verdict<'a> {
-    pub(crate) fn new(
-        model: &'a Model,
-        characters: &'a [Character],
-        stream: &'a [Stored],
-    ) -> Self {
+    pub(crate) fn new(model: &'a Model, characters: &'a [Character], stream: &'a [Stored]) -> Self {
         let mut copies: HashMap<&str, Vec<u64>> = HashMap::new();
         for stored in stream.iter().filter(|stored| !stored.text.is_empty()) {
-            copies.entry(&stored.text).or_default().push(stored.sequence);
+            copies
+                .entry(&stored.text)
+                .or_default()
+                .push(stored.sequence);
         }
         Self {
             model,
@@ -82,7 +81,10 @@ impl<'a> Verdict<'a> {
             match self.model.sent.get(&stored.text) {
                 None => self.fault(0, format!("{stored:?} was never sent")),
                 Some(sent) if sent.topic != stored.topic => {
-                    self.fault(sent.publisher, format!("{stored:?} was sent on {}", sent.topic));
+                    self.fault(
+                        sent.publisher,
+                        format!("{stored:?} was sent on {}", sent.topic),
+                    );
                 }
                 Some(_) => {}
             }
@@ -127,7 +129,9 @@ impl<'a> Verdict<'a> {
                     if at > sequence {
                         self.fault(
                             client,
-                            format!("{text} is stored as {sequence}, {other}, sent before it, as {at}"),
+                            format!(
+                                "{text} is stored as {sequence}, {other}, sent before it, as {at}"
+                            ),
                         );
                     }
                 }
@@ -147,7 +151,10 @@ impl<'a> Verdict<'a> {
                 let (least, most) = (will.at_least, will.at_most);
                 self.fault(
                     will.client,
-                    format!("will {} is stored {copies} times, expected {least} to {most}", will.text),
+                    format!(
+                        "will {} is stored {copies} times, expected {least} to {most}",
+                        will.text
+                    ),
                 );
             }
         }
@@ -167,7 +174,12 @@ impl<'a> Verdict<'a> {
                 continue;
             }
             if !is_live(&receipt) {
-                if !self.model.sent.get(&receipt.text).is_some_and(|sent| sent.retain) {
+                if !self
+                    .model
+                    .sent
+                    .get(&receipt.text)
+                    .is_some_and(|sent| sent.retain)
+                {
                     self.fault(client, format!("{receipt:?} is not retained"));
                 }
                 continue;
@@ -179,7 +191,11 @@ impl<'a> Verdict<'a> {
                 self.repeated(client, &times);
                 continue;
             }
-            match self.copies(&receipt.text).iter().find(|copy| **copy > last.0) {
+            match self
+                .copies(&receipt.text)
+                .iter()
+                .find(|copy| **copy > last.0)
+            {
                 Some(sequence) => {
                     last = (*sequence, &receipt.text);
                     at.push((receipt.tick, *sequence));
@@ -216,7 +232,9 @@ impl<'a> Verdict<'a> {
         for window in &session.windows {
             let wish = &character.wishes[window.wish];
             let selects = window.asked < receipt.tick
-                && window.left.is_none_or(|left| first < left || receipt.retain)
+                && window
+                    .left
+                    .is_none_or(|left| first < left || receipt.retain)
                 && matches(&wish.filter, &receipt.topic)
                 && !(is_own && wish.no_local && !receipt.retain);
             if selects {
@@ -231,6 +249,8 @@ impl<'a> Verdict<'a> {
         let published = sent.map_or(QoS::ExactlyOnce, |sent| sent.qos);
         match highest {
             None => self.fault(client, format!("{receipt:?} matches no subscription")),
+            // A retained one that is sent again is the one of then, which may be another.
+            Some(_) if receipt.retain && receipt.dup => {}
             Some(highest) if receipt.qos > highest.min(published) => {
                 self.fault(client, format!("{receipt:?} has a QoS above {highest:?}"));
             }
@@ -247,10 +267,13 @@ impl<'a> Verdict<'a> {
         let copies = self.copies(&last.text).len();
         let on_connection = |receipt: &&&Receipt| receipt.connection == last.connection;
         let here = times.iter().filter(on_connection).count();
-        let is_once = copies == 1
-            && (last.qos != QoS::AtLeastOnce || first.qos != QoS::AtLeastOnce);
+        let is_once =
+            copies == 1 && (last.qos != QoS::AtLeastOnce || first.qos != QoS::AtLeastOnce);
         if is_once || here > copies {
-            self.fault(client, format!("{last:?} came before: {first:?}; it is stored {copies} times"));
+            self.fault(
+                client,
+                format!("{last:?} came before: {first:?}; it is stored {copies} times"),
+            );
         }
     }
 
@@ -305,8 +328,11 @@ impl<'a> Verdict<'a> {
         }
     }
 
-    /// Retained messages at the end: of each topic the last acknowledged one, or one that was sent behind it.
-    pub(crate) fn retained(&mut self, found: &HashMap<String, String>) {
+    /// Retained messages at the end: of each topic the last acknowledged one, or one that was sent behind it. Or the last one
+    /// stored: what was sent with QoS 1 before it may have been sent once more behind it.
+    pub(crate) fn retained(&mut self, found: &HashMap<String, String>, stream: &[Stored]) {
+        let by_topic = stream.iter().map(|stored| (stored.topic.as_str(), stored));
+        let newest: HashMap<&str, &Stored> = by_topic.collect();
         let mut by_topic: BTreeMap<&str, Vec<(u64, &str, &Sent)>> = BTreeMap::new();
         for (text, sent) in self.model.sent.iter().filter(|(_, sent)| sent.retain) {
             let all = by_topic.entry(&sent.topic).or_default();
@@ -314,12 +340,15 @@ impl<'a> Verdict<'a> {
         }
         let known: HashSet<&str> = by_topic.keys().copied().collect();
         for topic in found.keys().filter(|topic| !known.contains(topic.as_str())) {
-            self.faults.push((0, format!("{topic} has a retained message")));
+            self.faults
+                .push((0, format!("{topic} has a retained message")));
         }
         for (topic, mut all) in by_topic {
             all.sort_unstable_by_key(|(tick, ..)| *tick);
             let client = all[0].2.publisher;
-            let last = all.iter().rposition(|(_, _, sent)| sent.acknowledged.is_some());
+            let last = all
+                .iter()
+                .rposition(|(_, _, sent)| sent.acknowledged.is_some());
             let value = |sent: &Sent, text: &str| match sent.empty {
                 true => None,
                 false => Some(text.to_owned()),
@@ -331,9 +360,14 @@ impl<'a> Verdict<'a> {
             if last.is_none() {
                 allowed.push(None);
             }
+            let newest = newest.get(topic).map(|stored| stored.text.clone());
+            allowed.extend(newest.map(|text| (!text.is_empty()).then_some(text)));
             let is = found.get(topic).cloned();
             if !allowed.contains(&is) {
-                self.fault(client, format!("retained on {topic}: {is:?}, expected one of {allowed:?}"));
+                self.fault(
+                    client,
+                    format!("retained on {topic}: {is:?}, expected one of {allowed:?}"),
+                );
             }
         }
     }
