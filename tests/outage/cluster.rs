@@ -9,8 +9,10 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::fleet::{Fleet, Journal};
-use super::rig::{PAYLOAD_BYTES, Random, add_devices, database_url, goes_on};
-use super::support::{DemoDevice, Gateway, NatsCluster, RunOptions, SERVERS, lasting};
+use super::rig::{PAYLOAD_BYTES, add_devices, database_url};
+use super::support::{
+    DemoDevice, Gateway, NatsCluster, Random, RunOptions, SERVERS, goes_on, lasting,
+};
 use super::verdict::Verdict;
 
 const STREAM: &str = "DEVICE_UP";

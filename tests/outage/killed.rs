@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::rig::{Random, Rig, goes_on};
-use super::support::Gateway;
+use super::rig::Rig;
+use super::support::{Gateway, Random, goes_on};
 
 /// Between two kills of the fast form.
 const PUBACKS_BETWEEN: u64 = 2_000;

@@ -1,9 +1,7 @@
 //! One nats-server, one gateway against it, and devices that may log in: everything that a test here kills.
 
 use std::collections::HashMap;
-use std::env;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -142,41 +140,5 @@ fn options(
         database_url: database_url(state),
         environment: environment.to_vec(),
         ..RunOptions::default()
-    }
-}
-
-/// How long a soak lasts, or `None` for the fast form of a test.
-pub(crate) fn soak() -> Option<Duration> {
-    let seconds = env::var("JETWAY_SOAK_SECONDS").ok()?;
-    Some(Duration::from_secs(seconds.parse().unwrap()))
-}
-
-/// Whether a test with `rounds` faults goes on to the next one; in a soak, time decides.
-pub(crate) fn goes_on(started: Instant, round: usize, rounds: usize) -> bool {
-    match soak() {
-        Some(soak) => started.elapsed() < soak,
-        None => round < rounds,
-    }
-}
-
-/// Random numbers from a seed that is printed, so that a run can be had again with `JETWAY_SEED`.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(test: &str) -> Self {
-        let seed = env::var("JETWAY_SEED")
-            .ok()
-            .map(|seed| seed.parse().unwrap());
-        let seed = seed.unwrap_or_else(jetway::telemetry::random_u64) | 1;
-        println!("{test}: JETWAY_SEED={seed}");
-        Self(seed)
-    }
-
-    /// One of `0..below` (xorshift).
-    pub(crate) fn below(&mut self, below: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % below
     }
 }

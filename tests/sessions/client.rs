@@ -12,6 +12,8 @@ use jetway::mqtt::{
     Will,
 };
 
+use tokio::net::TcpStream;
+
 use crate::support::{Wire, packet};
 
 /// What a client says in CONNECT.
@@ -104,11 +106,28 @@ impl Client {
 
     /// Sends CONNECT and waits for nothing.
     pub(crate) async fn ask(address: SocketAddr, hello: &Hello) -> Self {
+        Self::ask_over(Wire::connect(address).await, hello).await
+    }
+
+    /// Connects if there is somebody who lets it in; gives Session Present.
+    pub(crate) async fn try_connect(address: SocketAddr, hello: &Hello) -> Option<(Self, bool)> {
+        let socket = TcpStream::connect(address).await.ok()?;
+        socket.set_nodelay(true).ok()?;
+        let mut client = Self::ask_over(Wire::over(socket), hello).await;
+        match client.poll().await? {
+            Packet::Connack(connack) if connack.reason == ReasonCode::Success => {
+                Some((client, connack.session_present))
+            }
+            _ => None,
+        }
+    }
+
+    async fn ask_over(wire: Wire, hello: &Hello) -> Self {
         let mut codec = Codec::new(1 << 20);
         codec.set_version(hello.version);
         let mut client = Self {
             version: hello.version,
-            wire: Wire::connect(address).await,
+            wire,
             codec,
             early: VecDeque::new(),
         };
@@ -350,12 +369,17 @@ impl Application {
 
     /// Answers everything until a message with this text was given and nothing is left open.
     pub(crate) async fn run_until(&mut self, client: &mut Client, last: &str) {
-        while !self.given.iter().any(|text| text == last) || !self.unreleased.is_empty() {
+        while !self.is_done(last) {
             let packet = client.next().await;
             if let Some((step, packet_id)) = self.take(&packet) {
                 client.step(step, packet_id).await;
             }
         }
+    }
+
+    /// Whether a message with this text was given and nothing is left open.
+    pub(crate) fn is_done(&self, last: &str) -> bool {
+        self.given.iter().any(|text| text == last) && self.unreleased.is_empty()
     }
 
     /// What was given, with repeats left out.

@@ -24,6 +24,10 @@ mod expiry;
 #[cfg(test)]
 mod lost;
 #[cfg(test)]
+mod random;
+#[cfg(test)]
+mod random_clients;
+#[cfg(test)]
 mod site;
 #[cfg(test)]
 mod stopped;

@@ -1,5 +1,7 @@
 //! One nats-server and gateways of the open profile beside each other, and what lies in the streams.
 
+use std::net::SocketAddr;
+
 use jetway::mqtt::{QoS, Version};
 use serde_json::Value;
 
@@ -35,6 +37,12 @@ impl Site {
     /// Starts a gateway.
     pub(crate) async fn node(&self) -> Gateway {
         self.node_with(&[]).await
+    }
+
+    /// Starts a gateway where another one was.
+    pub(crate) async fn node_at(&self, address: SocketAddr) -> Gateway {
+        self.node_with(&[("JETWAY_MQTT_LISTEN", &address.to_string())])
+            .await
     }
 
     pub(crate) async fn node_with(&self, environment: &[(&str, &str)]) -> Gateway {
