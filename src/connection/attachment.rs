@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use bytestring::ByteString;
+
 use super::Shared;
 use super::driver::Driver;
 use crate::auth::acl::Action;
-use crate::device::Device;
+use crate::device::{Device, DeviceId};
 use crate::downlink::{Delivery, Leave, SharedSubscription};
 use crate::mqtt::{ReasonCode, TopicFilter};
 use crate::registry::Mailbox;
-use crate::session::Problem;
+use crate::session::{Problem, Record};
 
 /// Attaches and detaches the filters of one connection.
 pub(super) struct Attachment {
@@ -90,5 +92,24 @@ impl Attachment {
         self.shared
             .router
             .detach(&subjects.unwrap_or_default(), &self.mailbox)
+    }
+}
+
+/// A session of a device is over that had no connection: the shares that were kept for it are kept no more.
+pub(super) fn forget(shared: &Shared, device: &DeviceId, session: &Record) {
+    for subscription in &session.subscriptions {
+        let filter = TopicFilter::try_from(ByteString::from(&*subscription.filter));
+        if let Ok(filter) = filter
+            && filter.is_shared()
+            && let Some(subjects) = shared.mapping.subscription(filter.topics())
+        {
+            let position = shared.router.position();
+            let subscription = SharedSubscription {
+                filter,
+                subjects,
+                position,
+            };
+            shared.shares.forget(subscription, device);
+        }
     }
 }

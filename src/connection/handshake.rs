@@ -13,7 +13,7 @@ use super::driver::{Driver, Owned};
 use super::metrics::Rejected;
 use super::reauthentication::Reauthentication;
 use super::wire::Wire;
-use super::{Shared, afterlife, authentication};
+use super::{Shared, afterlife, attachment, authentication};
 use crate::auth;
 use crate::auth::acl::Action;
 use crate::device::{Connection, Device, Scope};
@@ -22,10 +22,10 @@ use crate::mapping::Mapping;
 use crate::mqtt::{Connect, Packet, Publish, ReasonCode, Version, Will};
 use crate::net;
 use crate::net::Accepted;
-use crate::ownership::{self, Claim, Held, Request, WillMessage};
+use crate::ownership::{self, Before, Claim, Held, Request, WillMessage};
 use crate::registry::{Command, Mailbox};
 use crate::session::connect::{Agreement, agree, refusal};
-use crate::session::{Record, Session, Start};
+use crate::session::{Session, Start};
 use crate::status::Slot;
 use crate::tasks::OnExit;
 use crate::telemetry;
@@ -303,7 +303,7 @@ impl Admitted {
             expiry_s: self.agreement.session_expiry_s,
             will: will.as_ref(),
         };
-        let (held, restored) = match claim(shared, request, lost).await {
+        let (held, before) = match claim(shared, request, lost).await {
             Ok(claimed) => claimed,
             Err(error) => {
                 tracing::error!(%connection.client_id, %error, "session not claimed");
@@ -314,7 +314,7 @@ impl Admitted {
         connection.epoch = held.epoch();
         mailbox.set_epoch(connection.epoch);
         shared.status.connected(connected, &connection);
-        let start = start(shared, &self.agreement, &connection, restored);
+        let start = start(shared, &self.agreement, &connection, before);
         let session = Session::new(self.agreement, &shared.session, start, Instant::now());
         let sender = Sender::new(self.device, &key, &connection.connection_id, &shared.run);
         Ok(Box::new(Driver::new(
@@ -341,11 +341,11 @@ async fn claim(
     shared: &Shared,
     request: Request<'_>,
     slots: [Slot; 2],
-) -> Result<(Held, Option<Record>), ownership::Error> {
+) -> Result<(Held, Before), ownership::Error> {
     let mut slots = Some(slots);
     loop {
         match shared.ownership.claim(request).await? {
-            Claim::Held(held, restored) => return Ok((held, restored)),
+            Claim::Held(held, before) => return Ok((held, before)),
             Claim::Owed(orphan) => {
                 let slots = match slots.take() {
                     Some(slots) => slots,
@@ -373,12 +373,15 @@ fn give_up(
 }
 
 /// How the session begins: as it is restored, or under a new id.
-fn start(
-    shared: &Shared,
-    agreement: &Agreement,
-    connection: &Connection,
-    restored: Option<Record>,
-) -> Start {
+fn start(shared: &Shared, agreement: &Agreement, connection: &Connection, before: Before) -> Start {
+    let restored = match before {
+        Before::Restored(record) => Some(record),
+        Before::Discarded(record) => {
+            attachment::forget(shared, &connection.device, &record);
+            None
+        }
+        Before::Nothing => None,
+    };
     Start {
         id: match &restored {
             Some(record) => record.id.clone(),

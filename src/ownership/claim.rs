@@ -51,10 +51,21 @@ pub struct Request<'a> {
     pub will: Option<&'a WillMessage>,
 }
 
+/// What was there before a claim.
+#[derive(Debug)]
+pub enum Before {
+    /// Nothing.
+    Nothing,
+    /// A session that goes on.
+    Restored(Record),
+    /// A session that is over.
+    Discarded(Record),
+}
+
 /// What a claim gives.
 pub enum Claim {
-    /// The session, to be written from now on, and the session state that goes on; none: it begins.
-    Held(Held, Option<Record>),
+    /// The session, to be written from now on.
+    Held(Held, Before),
     /// An earlier connection is owed something, and nobody else cares for it: then the claim is to be made again.
     Owed(Box<Orphan>),
 }
@@ -169,10 +180,8 @@ impl Ownership {
         revision: u64,
         found: Option<Document>,
     ) -> Result<Option<Claim>, Error> {
-        let restored = found
-            .filter(|document| request.goes_on(document))
-            .and_then(|document| document.session);
-        let mut document = request.document(self.node(), restored.clone());
+        let before = Before::of(request, found);
+        let mut document = request.document(self.node(), &before);
         let expected = match exists {
             true => Expect::Revision(revision),
             false => Expect::Absent,
@@ -193,7 +202,7 @@ impl Ownership {
             revision,
             document: Box::new(document),
         };
-        Ok(Some(Claim::Held(held, restored)))
+        Ok(Some(Claim::Held(held, before)))
     }
 
     /// Gives up what a failed claim may have taken; returns once it is known that it holds nothing.
@@ -248,6 +257,20 @@ impl Ownership {
     }
 }
 
+impl Before {
+    fn of(request: &Request<'_>, found: Option<Document>) -> Self {
+        let Some(document) = found else {
+            return Self::Nothing;
+        };
+        let goes_on = request.goes_on(&document);
+        match document.session {
+            None => Self::Nothing,
+            Some(record) if goes_on => Self::Restored(record),
+            Some(record) => Self::Discarded(record),
+        }
+    }
+}
+
 impl Request<'_> {
     /// Whether the session that is stored is the one of this connection.
     fn goes_on(&self, found: &Document) -> bool {
@@ -263,7 +286,7 @@ impl Request<'_> {
     }
 
     /// What the key is to hold.
-    fn document(&self, node: &str, restored: Option<Record>) -> Document {
+    fn document(&self, node: &str, before: &Before) -> Document {
         // Also a session in which nothing happened yet is there when its device comes back.
         let begun = || Record {
             id: self.connection.connection_id.clone(),
@@ -276,7 +299,10 @@ impl Request<'_> {
             connection: ConnectionDocument::from(self.connection),
             expiry_s: self.expiry_s,
             will: self.will.map(WillDocument::new),
-            session: restored.or_else(|| (self.expiry_s > 0).then(begun)),
+            session: match before {
+                Before::Restored(record) => Some(record.clone()),
+                Before::Nothing | Before::Discarded(_) => (self.expiry_s > 0).then(begun),
+            },
         }
     }
 }

@@ -16,7 +16,7 @@ mod orphan;
 mod release;
 mod will;
 
-pub use claim::{Claim, Ownership, Request};
+pub use claim::{Before, Claim, Ownership, Request};
 pub use config::Config;
 pub use document::WillMessage;
 pub use held::{End, Held};

@@ -4,6 +4,7 @@ use jetway::mqtt::{Disconnect, Packet, QoS, ReasonCode, Version};
 
 use crate::client::{Client, Hello};
 use crate::site::{BOTH, Site};
+use crate::support::eventually;
 
 #[tokio::test]
 async fn a_session_is_gone_after_its_expiry_and_not_before() {
@@ -91,4 +92,38 @@ async fn g02_a_clean_start_discards_everything() {
         assert!(client.ping().await.is_empty());
         client.disconnect(ReasonCode::Success).await;
     }
+}
+
+#[tokio::test]
+async fn g02_a_clean_start_gives_up_shared_subscriptions() {
+    let site = Site::start().await;
+    let gateway = site.node().await;
+    let hello = Hello::new(Version::V5, "member");
+    let (mut client, _) = Client::connect(gateway.mqtt(), &hello).await;
+    client
+        .subscribe("$share/group/down", QoS::AtLeastOnce)
+        .await;
+    client.disconnect(ReasonCode::Success).await;
+    let consumers = async || {
+        let mut stream = site.backend.stream("MQTT").await;
+        let info = stream.info().await.unwrap();
+        info.state.consumer_count
+    };
+    eventually("only the share is left", async || match consumers().await {
+        2 => Ok(()),
+        count => Err(format!("{count} consumers")),
+    })
+    .await;
+    site.is_settled("member").await;
+    let clean = Hello {
+        clean: true,
+        ..hello
+    };
+    let (_client, present) = Client::connect(gateway.mqtt(), &clean).await;
+    assert!(!present);
+    eventually("the share is gone", async || match consumers().await {
+        1 => Ok(()),
+        count => Err(format!("{count} consumers")),
+    })
+    .await;
 }
