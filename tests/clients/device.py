@@ -1,26 +1,42 @@
 """A device on Eclipse paho: each callback becomes an event, and a script waits for the one it expects next."""
 
 import functools
+import os
 import queue
+import socket
 
 import paho.mqtt.client as mqtt
 from paho.mqtt.enums import CallbackAPIVersion
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 
 DEADLINE_S = 30
 CALLBACKS = ("connect", "disconnect", "publish", "subscribe", "message")
 
 
 class Device:
-    def __init__(self, address, who, version):
+    def __init__(self, address, who, version, transport="tcp", ca=None, stored=False):
+        """`ca` makes it TLS; a `stored` session is kept for a while, and found again by the next one."""
         self.address = address
         self.events = queue.Queue()
+        self.session_present = None
+        is_v5 = version == "5.0"
         self.client = mqtt.Client(
             CallbackAPIVersion.VERSION2,
             client_id=who["client_id"],
-            protocol={"3.1.1": mqtt.MQTTv311, "5.0": mqtt.MQTTv5}[version],
+            clean_session=None if is_v5 else not stored,
+            protocol=mqtt.MQTTv5 if is_v5 else mqtt.MQTTv311,
+            transport=transport,
             reconnect_on_failure=False,
         )
-        self.client.username_pw_set(who["username"], who["password"])
+        self.session = {}
+        if is_v5 and stored:
+            self.session = {"clean_start": False, "properties": Properties(PacketTypes.CONNECT)}
+            self.session["properties"].SessionExpiryInterval = 600
+        if ca:
+            self.client.tls_set(ca_certs=ca)
+        if "username" in who:
+            self.client.username_pw_set(who["username"], who["password"])
         for name in CALLBACKS:
             setattr(self.client, f"on_{name}", functools.partial(self.note, name))
 
@@ -35,9 +51,10 @@ class Device:
 
     def connect(self):
         """Reason code and properties of CONNACK."""
-        self.client.connect(*self.address)
+        self.client.connect(*self.address, **self.session)
         self.client.loop_start()
-        _flags, reason, properties = self.expect("connect")
+        flags, reason, properties = self.expect("connect")
+        self.session_present = flags.session_present
         return reason.value, properties.json() if properties else {}
 
     def publish(self, topic, payload, properties=None, qos=1, retain=False):
@@ -60,4 +77,11 @@ class Device:
 
     def disconnect(self):
         self.client.disconnect()
+        return self.closed()
+
+    def cut(self):
+        """The connection ends without DISCONNECT."""
+        # A second descriptor, since neither TLS nor WebSocket is to say goodbye.
+        with socket.socket(fileno=os.dup(self.client.socket().fileno())) as connection:
+            connection.shutdown(socket.SHUT_RDWR)
         return self.closed()

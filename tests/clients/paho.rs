@@ -1,10 +1,9 @@
 //! Eclipse paho: the Python scripts beside this file say what it saw, and the tests say what it should have seen.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
-use crate::support::{DemoDevice, DevOptions, Gateway, python, succeed};
+use crate::run_python;
+use crate::support::{DemoDevice, DevOptions, Gateway};
 
 /// Both versions, each with a device of its own.
 async fn gateway() -> (Gateway, [(&'static str, DemoDevice); 2]) {
@@ -13,14 +12,6 @@ async fn gateway() -> (Gateway, [(&'static str, DemoDevice); 2]) {
     let mut next = || devices.next().unwrap();
     let versions = [("3.1.1", next()), ("5.0", next())];
     (gateway, versions)
-}
-
-/// Runs a script of this folder to its end and returns what it printed.
-pub(crate) fn run(script: &str, arguments: &Value) -> Value {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
-    let mut command = python(folder.join(script));
-    let printed = succeed(command.arg(arguments.to_string()));
-    serde_json::from_str(&printed).unwrap()
 }
 
 fn arguments(gateway: &Gateway, version: &str, device: &DemoDevice) -> Value {
@@ -50,7 +41,7 @@ async fn a_device_and_a_service_talk() {
         let is_v5 = *version == "5.0";
         let mut arguments = arguments(&gateway, version, device);
         arguments["nats_url"] = json!(gateway.ready.nats);
-        let seen = run("talk.py", &arguments);
+        let seen = run_python("talk.py", &arguments);
 
         let announced = match is_v5 {
             false => json!({}),
@@ -116,7 +107,7 @@ async fn a_device_and_a_service_talk() {
 async fn refusals_have_their_codes() {
     let (gateway, versions) = gateway().await;
     for (version, device) in versions {
-        let seen = run("refused.py", &arguments(&gateway, version, &device));
+        let seen = run_python("refused.py", &arguments(&gateway, version, &device));
         // paho gives 3.1.1's return codes in the numbers of MQTT 5. It does not tell what PUBREC says, only what PUBCOMP does.
         let expected = json!({
             "wrong password": 0x86,
@@ -137,7 +128,7 @@ async fn refusals_have_their_codes() {
 async fn who_is_taken_over_is_told() {
     let (gateway, [v4, v5]) = gateway().await;
     for ((version, device), closed) in [(v4, 0x80), (v5, 0x8e)] {
-        let seen = run("takeover.py", &arguments(&gateway, version, &device));
+        let seen = run_python("takeover.py", &arguments(&gateway, version, &device));
         let expected = json!({
             "first": 0,
             "second": 0,

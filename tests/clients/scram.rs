@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::paho::run;
+use crate::run_python;
 use crate::support::{DevOptions, Gateway};
 
 const AUTH: u8 = 15;
@@ -28,5 +28,5 @@ async fn a_device_proves_its_secret_by_scram() {
         "again, asked": [AUTH, 0],
         "again, wrong secret": [DISCONNECT, 0x87],
     });
-    assert_eq!(run("scram.py", &arguments), expected);
+    assert_eq!(run_python("scram.py", &arguments), expected);
 }

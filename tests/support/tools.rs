@@ -65,7 +65,24 @@ pub fn old_nats_server() -> PathBuf {
 }
 
 fn python_packages() -> PathBuf {
-    let packages = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python");
+    installed("python")
+}
+
+/// `node` with the package that `deploy/test.sh` installs (mqtt), to run a script.
+pub fn node(script: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("node");
+    command.env("NODE_PATH", node_packages()).arg(script);
+    command
+}
+
+/// Where packages of npm are installed.
+pub fn node_packages() -> PathBuf {
+    installed("node/node_modules")
+}
+
+fn installed(folder: &str) -> PathBuf {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
+    let packages = target.join(folder);
     assert!(
         packages.is_dir(),
         "{} is missing; {INSTALL}",

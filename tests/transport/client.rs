@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::frames::{BINARY, CLOSE, FIN, frame};
-use crate::pki::Pair;
+use crate::support::pki::Pair;
 use crate::support::{Stream, within};
 
 pub(crate) async fn tcp(address: SocketAddr) -> TcpStream {

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::pki::{Key, Pki};
+use crate::support::pki::{Key, Pki};
 
 /// What `jetway check` says about a configuration file.
 fn check(pki: &Pki, config: &str) -> (Option<i32>, String) {

@@ -6,8 +6,8 @@ use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::client::{WebSocket, tcp, tls, tls_over, upgrade_request};
-use crate::pki::{Key, Pki};
 use crate::site::Site;
+use crate::support::pki::{Key, Pki};
 use crate::support::{Protocol, Stream, Wire, eventually, packet, within};
 
 const HANDSHAKE: Duration = Duration::from_secs(4);

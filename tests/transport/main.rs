@@ -15,8 +15,6 @@ mod frames;
 #[cfg(test)]
 mod half_open;
 #[cfg(test)]
-mod pki;
-#[cfg(test)]
 mod proxy;
 #[cfg(test)]
 mod renewal;

@@ -4,8 +4,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 use crate::client::{certificates, tcp, tls, tls_over};
-use crate::pki::{Key, Pair, Pki, read};
 use crate::site::{Site, topic};
+use crate::support::pki::{Key, Pair, Pki, read};
 use crate::support::{DemoDevice, Protocol, Wire, eventually, packet};
 
 const TLS: usize = 0;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::Semaphore;
 
-use crate::pki::{Key, Pair, Pki};
+use crate::support::pki::{Key, Pair, Pki};
 use crate::support::{Backend, DemoDevice, DevOptions, Gateway, eventually};
 
 const DEVICES: usize = 200;

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::client::tls;
-use crate::pki::{Key, Pair};
 use crate::site::{At, Site, downlink, stored, topic};
+use crate::support::pki::{Key, Pair};
 use crate::support::{DemoDevice, Protocol, Wire, eventually, packet, succeed, within};
 
 const PUBLISH: &str = "mosquitto_pub";

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use tokio::net::UnixStream;
 
-use crate::pki::Pki;
 use crate::site::{At, Site, peer_address, stored, topic};
+use crate::support::pki::Pki;
 use crate::support::{Gateway, NatsServer, Protocol, RunOptions, Wire, eventually, packet, within};
 
 async fn connect(path: &Path) -> Wire {

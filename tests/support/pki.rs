@@ -5,40 +5,40 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use crate::support::succeed;
+use super::tools::succeed;
 
 /// A folder of PEM files.
-pub(crate) struct Pki {
+pub struct Pki {
     folder: TempDir,
 }
 
 /// The kind of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Key {
+pub enum Key {
     Rsa,
     Ecdsa,
 }
 
 /// Certificate chain and key, as PEM files.
 #[derive(Debug, Clone)]
-pub(crate) struct Pair {
-    pub(crate) certificate: PathBuf,
-    pub(crate) key: PathBuf,
+pub struct Pair {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
 }
 
 impl Pki {
-    pub(crate) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
         }
     }
 
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Makes a CA of that name: `<name>.pem`.
-    pub(crate) fn authority(&self, name: &str) -> Pair {
+    pub fn authority(&self, name: &str) -> Pair {
         let pair = self.pair(name);
         let command = format!(
             "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN={name} -keyout {} -out {}",
@@ -50,13 +50,13 @@ impl Pki {
     }
 
     /// Makes the certificate of a server at 127.0.0.1, or of a client of that name, valid for so many days from now.
-    pub(crate) fn leaf(&self, name: &str, key: Key, issuer: &Pair, days: i32) -> Pair {
+    pub fn leaf(&self, name: &str, key: Key, issuer: &Pair, days: i32) -> Pair {
         let extensions = "subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=CA:FALSE\n";
         self.issue(name, key, issuer, days, extensions)
     }
 
     /// [`leaf`](Self::leaf) with an authority in between, whose certificate is in the chain.
-    pub(crate) fn chained_leaf(&self, name: &str, key: Key, root: &Pair) -> Pair {
+    pub fn chained_leaf(&self, name: &str, key: Key, root: &Pair) -> Pair {
         let extensions = "basicConstraints=critical,CA:TRUE\nkeyUsage=keyCertSign\n";
         let between = self.issue(&format!("{name}-issuer"), key, root, 20, extensions);
         let leaf = self.leaf(name, key, &between, 10);
@@ -102,18 +102,18 @@ impl Pki {
 
 impl Pair {
     /// Puts these files where another pair's are, one after the other as a careless script would.
-    pub(crate) fn replace(&self, other: &Self) {
+    pub fn replace(&self, other: &Self) {
         std::fs::copy(&self.certificate, &other.certificate).unwrap();
         std::fs::copy(&self.key, &other.key).unwrap();
     }
 
     /// The keys of a listener's table.
-    pub(crate) fn settings(&self) -> String {
+    pub fn settings(&self) -> String {
         format!("certificate = {:?}, key = {:?}", self.certificate, self.key)
     }
 }
 
-pub(crate) fn read(path: &Path) -> String {
+pub fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
