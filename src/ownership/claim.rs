@@ -145,7 +145,7 @@ impl Ownership {
                         key = request.key,
                         "a connection that does not answer is cut off"
                     );
-                } else {
+                } else if !request.goes_on(found) {
                     document.end_session(telemetry::now_unix_ms());
                 }
                 if let Some(orphan) = self.adopt(request.key, revision, document).await? {

@@ -1,10 +1,12 @@
 //! Wills that wait for their client on a node that does not live so long.
 
+use std::time::Duration;
+
 use jetway::mqtt::Version;
 
 use crate::client::{Client, Hello};
 use crate::site::Site;
-use crate::support::Gateway;
+use crate::support::{Gateway, lasting};
 
 /// Clients whose Wills wait at this node: they were there and are away.
 async fn waiting(site: &Site, gateway: &Gateway, delay_s: u32) -> Vec<Hello> {
@@ -59,6 +61,23 @@ async fn g10_a_will_that_waits_at_a_node_that_stops_is_published_by_another_one(
     first.terminate();
     assert!(first.wait().await.success());
     for hello in &hellos {
+        site.has_will(&hello.client_id).await;
+    }
+}
+
+#[tokio::test]
+async fn g02_a_session_goes_on_although_its_will_was_due_and_nobody_published_it() {
+    let site = Site::start().await;
+    // Nobody takes the first one for dead while the test lasts.
+    let lease = [("JETWAY_OWNERSHIP_LEASE_S", "60")];
+    let mut first = site.node_with(&lease).await;
+    let second = site.node_with(&lease).await;
+    let hellos = waiting(&site, &first, 1).await;
+    first.kill9().await;
+    lasting(Duration::from_millis(1_200)).await;
+    for hello in &hellos {
+        let (_client, present) = Client::connect(second.mqtt(), hello).await;
+        assert!(present);
         site.has_will(&hello.client_id).await;
     }
 }
