@@ -1,8 +1,7 @@
-//! Composition root: builds every part, wires them, starts them, drains them. No logic of its own.
+//! What a gateway is built of: publishers, the state that connections share, services, listeners; each started here.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -12,19 +11,18 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::lifecycle::Gateway;
 use crate::admin::Admin;
-use crate::auth::{Authenticator, Devices};
-use crate::config::{Config, Faults};
+use crate::auth::Authenticator;
+use crate::config::Config;
 use crate::connection::{self, Shared};
 use crate::dlq::DeadLetters;
-use crate::downlink::{self, Delivery, Finished, Live, Reports, Retained, Shares};
-use crate::jetstream::provision::{self, Stream};
+use crate::downlink::{self, Finished, Live, Reports, Retained, Shares};
+use crate::jetstream::provision::Stream;
 use crate::jetstream::{Feed, Link, Publisher, Reader, publisher, pulse};
 use crate::mapping::{Mapping, Profile};
-use crate::net;
-use crate::net::{Accepted, Address, Bound, Connections, Listener, Renewal, listener};
+use crate::net::{Accepted, Address, Bound, Connections, Listener, Renewal};
 use crate::ownership::{Ownership, Wills};
-use crate::registry::{Command, Registry};
 use crate::status::Status;
 use crate::tasks::{OnExit, Tasks};
 use crate::telemetry;
@@ -37,193 +35,6 @@ const STATUS_SHARDS: usize = 1;
 /// Sessions without a connection that are cared for at once, beyond those already under way.
 const ORPHANS_MAX: usize = 64;
 
-/// A running gateway.
-pub struct Gateway {
-    /// Where devices connect over plain TCP, unless that is switched off.
-    pub mqtt: Option<SocketAddr>,
-    /// The further listeners, in the order of the configuration.
-    pub listeners: Vec<Bound>,
-    /// Where the operator asks.
-    pub http: SocketAddr,
-    deadline: Duration,
-    /// Cancelled by whoever wants the gateway to stop; starts the drain.
-    stop: CancellationToken,
-    /// Ends the services behind the connections, last.
-    services_stop: CancellationToken,
-    services: Tasks,
-    /// Of each listener.
-    connections: Arc<[Tasks]>,
-    accepting: Tasks,
-    /// What connections started beside themselves.
-    beside: Tasks,
-    registry: Arc<Registry<Delivery>>,
-    publishers: Vec<Publisher>,
-    link: Link,
-    draining: Arc<AtomicBool>,
-}
-
-/// The rules and streams of a configuration.
-///
-/// # Errors
-/// Every fault of the rules and stream declarations.
-pub fn mapping(config: &Config) -> Result<Mapping, Faults> {
-    let extra = match &config.rules.file {
-        None => None,
-        Some(file) => {
-            let text = std::fs::read_to_string(file)
-                .map_err(|error| Faults(vec![format!("{}: {error}", file.display())]))?;
-            Some((file.display().to_string(), text))
-        }
-    };
-    let extra = extra
-        .as_ref()
-        .map(|(name, text)| (name.as_str(), text.as_str()));
-    let mapping = Mapping::load(&config.mapping, extra)
-        .map_err(|faults| Faults(faults.iter().map(ToString::to_string).collect()))?;
-    check_retry_budget(config, &mapping)?;
-    Ok(mapping)
-}
-
-/// A message sent again after the stream forgot its id would be stored twice (G-ONCE).
-fn check_retry_budget(config: &Config, mapping: &Mapping) -> Result<(), Faults> {
-    let uplink_streams = mapping.uplink_streams();
-    let faults: Vec<String> = mapping
-        .streams
-        .iter()
-        .filter(|stream| uplink_streams.iter().any(|name| **name == *stream.name))
-        .filter_map(|stream| {
-            let window_ms = stream.config.get("duplicate_window")?.as_u64()? / 1_000_000;
-            let budget_ms = config.publisher.retry_budget_ms;
-            (budget_ms >= window_ms).then(|| {
-                format!(
-                    "[publisher] retry_budget_ms: expected less than the duplicate_window of stream {} ({window_ms}), found {budget_ms}",
-                    stream.name
-                )
-            })
-        })
-        .collect();
-    match faults.is_empty() {
-        true => Ok(()),
-        false => Err(Faults(faults)),
-    }
-}
-
-/// Who may connect; the open profile needs no database for it.
-async fn authenticator(config: &Config) -> Result<Authenticator> {
-    if config.profile == Profile::Open {
-        return Ok(Authenticator::open());
-    }
-    let devices = Devices::open(&config.database.url, &config.database.pool())
-        .await
-        .context("database of devices")?;
-    Ok(Authenticator::new(&config.auth, devices))
-}
-
-/// All listeners of a configuration, the plain one first.
-fn bind(config: &Config) -> Result<Vec<Listener>> {
-    let connections_max = listener::connections_max(&config.mqtt);
-    let bind = |listener: net::ListenerConfig| {
-        Listener::bind(&listener, config.mqtt.backlog, connections_max)
-            .with_context(|| format!("cannot listen for MQTT on {}", listener.name()))
-    };
-    config.listeners().map(bind).collect()
-}
-
-/// The streams as the server is asked for them.
-#[must_use]
-pub fn streams(mapping: &Mapping) -> Vec<Stream> {
-    mapping
-        .streams
-        .iter()
-        .map(|stream| Stream {
-            name: stream.name.clone(),
-            config: stream.config.clone(),
-        })
-        .collect()
-}
-
-impl Gateway {
-    /// Starts everything; on an error nothing is left running. `stop` asks for the drain.
-    ///
-    /// # Errors
-    /// What is missing to start, and what was expected.
-    pub async fn start(config: &Config, stop: CancellationToken) -> Result<Self> {
-        let mapping = Arc::new(mapping(config)?);
-        let authenticator = authenticator(config).await?;
-        let link = Link::connect(&config.nats).await?;
-        let streams = streams(&mapping);
-        let durabilities = provision::ensure(
-            &link,
-            &streams,
-            config.nats.apply,
-            config.nats.allow_async_persist,
-        )
-        .await?;
-        let listeners = bind(config)?;
-        let http = TcpListener::bind(config.http.listen)
-            .await
-            .with_context(|| format!("cannot listen for HTTP on {}", config.http.listen))?;
-
-        let services_stop = CancellationToken::new();
-        let on_error = services_stop.clone().drop_guard();
-        let mut metrics = telemetry::registry();
-        provision::register(&durabilities, &mut metrics);
-        metrics.register(
-            "nats_dropped",
-            "Messages dropped because a NATS subscription was not read in time",
-            link.dropped.clone(),
-        );
-        let parts = Parts {
-            config,
-            mapping,
-            link,
-            services: Tasks::new(stop.clone()),
-            services_stop,
-            metrics,
-        };
-        let gateway = parts
-            .start(authenticator, streams, listeners, http, stop)
-            .await?;
-        on_error.disarm();
-        Ok(gateway)
-    }
-
-    /// Waits until it is asked to stop, then drains: whether everything ended within the deadline and without a failure.
-    pub async fn run(self) -> bool {
-        self.stop.cancelled().await;
-        let failed = self.services.failed();
-        match tokio::time::timeout(self.deadline, self.drain()).await {
-            Ok(()) => !failed,
-            Err(_) => {
-                tracing::error!("drain deadline reached");
-                false
-            }
-        }
-    }
-
-    /// GUARANTEES, Drain: not ready; stop accepting and reading; wait for what is in flight; say goodbye; flush.
-    async fn drain(self) {
-        self.draining.store(true, Ordering::Relaxed);
-        let connections: usize = self.connections.iter().map(Tasks::len).sum();
-        tracing::info!(connections, "draining");
-        self.accepting.wait().await;
-        self.registry.broadcast(Command::Drain);
-        for connections in &*self.connections {
-            connections.wait().await;
-        }
-        self.beside.wait().await;
-        for publisher in &self.publishers {
-            publisher.drained().await;
-        }
-        self.services_stop.cancel();
-        self.services.wait().await;
-        if let Err(error) = self.link.client.drain().await {
-            tracing::warn!(%error, "NATS connection not drained");
-        }
-        tracing::info!("drained");
-    }
-}
-
 /// The publishers of the streams that a gateway writes.
 struct Stores {
     uplink: Publisher,
@@ -233,17 +44,18 @@ struct Stores {
 }
 
 /// What is built first, while the rest is wired.
-struct Parts<'a> {
-    config: &'a Config,
-    mapping: Arc<Mapping>,
-    link: Link,
-    services: Tasks,
-    services_stop: CancellationToken,
-    metrics: MetricRegistry,
+pub(super) struct Parts<'a> {
+    pub(super) config: &'a Config,
+    pub(super) mapping: Arc<Mapping>,
+    pub(super) link: Link,
+    pub(super) services: Tasks,
+    pub(super) services_stop: CancellationToken,
+    pub(super) metrics: MetricRegistry,
 }
 
 impl Parts<'_> {
-    async fn start(
+    /// Starts what it is built of; the gateway is ready then.
+    pub(super) async fn start(
         mut self,
         authenticator: Authenticator,
         streams: Vec<Stream>,
@@ -251,30 +63,14 @@ impl Parts<'_> {
         http: TcpListener,
         stop: CancellationToken,
     ) -> Result<Gateway> {
-        let uplink_stream = self.uplink_stream()?;
-        let config = &self.config.publisher;
-        let uplink = self.publisher(&uplink_stream, "uplink_stream", config);
-        let config = publisher::Config {
-            shards: STATUS_SHARDS,
-            // For ever: a repeated event is seen to be one by its id and epoch, a lost one by nobody (G-STATUS).
-            retry_budget_ms: u64::MAX,
-            ..config.clone()
-        };
-        let status = self.publisher("DEVICE_STATUS", "status_stream", &config);
-        let application = self.publisher("APPLICATION", "application_stream", &config);
-        let dead_letters = self.publisher("DLQ", "dead_letter_stream", &config);
+        let stores = self.stores()?;
+        let uplink = stores.uplink.clone();
         let publishers = vec![
             uplink.clone(),
-            status.clone(),
-            application.clone(),
-            dead_letters.clone(),
+            stores.status.clone(),
+            stores.application.clone(),
+            stores.dead_letters.clone(),
         ];
-        let stores = Stores {
-            uplink: uplink.clone(),
-            status,
-            application,
-            dead_letters,
-        };
         let shared = self.shared(authenticator, stores);
         self.start_downlinks(&shared).await?;
         self.start_ownership(&shared).await?;
@@ -290,7 +86,7 @@ impl Parts<'_> {
         let admin = Admin {
             link: self.link.clone(),
             streams,
-            uplink: uplink.clone(),
+            uplink,
             draining: Arc::clone(&draining),
             registry: self.metrics,
         };
@@ -381,6 +177,24 @@ impl Parts<'_> {
         }
     }
 
+    fn stores(&mut self) -> Result<Stores> {
+        let uplink_stream = self.uplink_stream()?;
+        let config = &self.config.publisher;
+        let uplink = self.publisher(&uplink_stream, "uplink_stream", config);
+        let config = publisher::Config {
+            shards: STATUS_SHARDS,
+            // For ever: a repeated event is seen to be one by its id and epoch, a lost one by nobody (G-STATUS).
+            retry_budget_ms: u64::MAX,
+            ..config.clone()
+        };
+        Ok(Stores {
+            uplink,
+            status: self.publisher("DEVICE_STATUS", "status_stream", &config),
+            application: self.publisher("APPLICATION", "application_stream", &config),
+            dead_letters: self.publisher("DLQ", "dead_letter_stream", &config),
+        })
+    }
+
     fn publisher(
         &mut self,
         stream: &str,
@@ -453,7 +267,7 @@ impl Parts<'_> {
         session.packet_bytes_max = self.packet_bytes_max();
         session.shared_subscriptions = self.config.profile == Profile::Open;
         let tasks = self.services.group();
-        let (finished, removals) = Finished::new(downlink::Parts {
+        let finished = self.finished(downlink::Parts {
             mapping: Arc::clone(&self.mapping),
             reader: reader.clone(),
             metrics: downlinks.clone(),
@@ -461,8 +275,6 @@ impl Parts<'_> {
             dead_letters,
             tasks: tasks.clone(),
         });
-        let removals = removals.run(self.services_stop.clone());
-        self.services.spawn("removals", OnExit::Shutdown, removals);
         let source = downlink::Source {
             stream: Arc::clone(&self.mapping.delivery.stream),
             inactive_threshold: Duration::from_secs(session.session_expiry_max_s.into()),
@@ -510,6 +322,14 @@ impl Parts<'_> {
             accepted: AtomicU64::new(0),
             mapping: Arc::clone(&self.mapping),
         })
+    }
+
+    /// What becomes of downlinks that are finished.
+    fn finished(&self, parts: downlink::Parts) -> Finished {
+        let (finished, removals) = Finished::new(parts);
+        let removals = removals.run(self.services_stop.clone());
+        self.services.spawn("removals", OnExit::Shutdown, removals);
+        finished
     }
 
     /// One effective limit, no larger than what NATS takes with its headers (G14).

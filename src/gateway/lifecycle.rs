@@ -1,0 +1,212 @@
+//! A gateway from its start to the end of its drain.
+//!
+//! Invariant: whatever fails at the start leaves nothing running behind.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::parts::Parts;
+use crate::auth::{Authenticator, Devices};
+use crate::config::{Config, Faults};
+use crate::downlink::Delivery;
+use crate::jetstream::provision::{self, Stream};
+use crate::jetstream::{Link, Publisher};
+use crate::mapping::{Mapping, Profile};
+use crate::net;
+use crate::net::{Bound, Listener, listener};
+use crate::registry::{Command, Registry};
+use crate::tasks::Tasks;
+use crate::telemetry;
+
+/// A running gateway.
+pub struct Gateway {
+    /// Where devices connect over plain TCP, unless that is switched off.
+    pub mqtt: Option<SocketAddr>,
+    /// The further listeners, in the order of the configuration.
+    pub listeners: Vec<Bound>,
+    /// Where the operator asks.
+    pub http: SocketAddr,
+    pub(super) deadline: Duration,
+    /// Cancelled by whoever wants the gateway to stop; starts the drain.
+    pub(super) stop: CancellationToken,
+    /// Ends the services behind the connections, last.
+    pub(super) services_stop: CancellationToken,
+    pub(super) services: Tasks,
+    /// Of each listener.
+    pub(super) connections: Arc<[Tasks]>,
+    pub(super) accepting: Tasks,
+    /// What connections started beside themselves.
+    pub(super) beside: Tasks,
+    pub(super) registry: Arc<Registry<Delivery>>,
+    pub(super) publishers: Vec<Publisher>,
+    pub(super) link: Link,
+    pub(super) draining: Arc<AtomicBool>,
+}
+
+/// The rules and streams of a configuration.
+///
+/// # Errors
+/// Every fault of the rules and stream declarations.
+pub fn mapping(config: &Config) -> Result<Mapping, Faults> {
+    let extra = match &config.rules.file {
+        None => None,
+        Some(file) => {
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| Faults(vec![format!("{}: {error}", file.display())]))?;
+            Some((file.display().to_string(), text))
+        }
+    };
+    let extra = extra
+        .as_ref()
+        .map(|(name, text)| (name.as_str(), text.as_str()));
+    let mapping = Mapping::load(&config.mapping, extra)
+        .map_err(|faults| Faults(faults.iter().map(ToString::to_string).collect()))?;
+    check_retry_budget(config, &mapping)?;
+    Ok(mapping)
+}
+
+/// A message sent again after the stream forgot its id would be stored twice (G-ONCE).
+fn check_retry_budget(config: &Config, mapping: &Mapping) -> Result<(), Faults> {
+    let uplink_streams = mapping.uplink_streams();
+    let faults: Vec<String> = mapping
+        .streams
+        .iter()
+        .filter(|stream| uplink_streams.iter().any(|name| **name == *stream.name))
+        .filter_map(|stream| {
+            let window_ms = stream.config.get("duplicate_window")?.as_u64()? / 1_000_000;
+            let budget_ms = config.publisher.retry_budget_ms;
+            (budget_ms >= window_ms).then(|| {
+                format!(
+                    "[publisher] retry_budget_ms: expected less than the duplicate_window of stream {} ({window_ms}), found {budget_ms}",
+                    stream.name
+                )
+            })
+        })
+        .collect();
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(Faults(faults)),
+    }
+}
+
+/// Who may connect; the open profile needs no database for it.
+async fn authenticator(config: &Config) -> Result<Authenticator> {
+    if config.profile == Profile::Open {
+        return Ok(Authenticator::open());
+    }
+    let devices = Devices::open(&config.database.url, &config.database.pool())
+        .await
+        .context("database of devices")?;
+    Ok(Authenticator::new(&config.auth, devices))
+}
+
+/// All listeners of a configuration, the plain one first.
+fn bind(config: &Config) -> Result<Vec<Listener>> {
+    let connections_max = listener::connections_max(&config.mqtt);
+    let bind = |listener: net::ListenerConfig| {
+        Listener::bind(&listener, config.mqtt.backlog, connections_max)
+            .with_context(|| format!("cannot listen for MQTT on {}", listener.name()))
+    };
+    config.listeners().map(bind).collect()
+}
+
+/// The streams as the server is asked for them.
+#[must_use]
+pub fn streams(mapping: &Mapping) -> Vec<Stream> {
+    mapping
+        .streams
+        .iter()
+        .map(|stream| Stream {
+            name: stream.name.clone(),
+            config: stream.config.clone(),
+        })
+        .collect()
+}
+
+impl Gateway {
+    /// Starts everything; on an error nothing is left running. `stop` asks for the drain.
+    ///
+    /// # Errors
+    /// What is missing to start, and what was expected.
+    pub async fn start(config: &Config, stop: CancellationToken) -> Result<Self> {
+        let mapping = Arc::new(mapping(config)?);
+        let authenticator = authenticator(config).await?;
+        let link = Link::connect(&config.nats).await?;
+        let streams = streams(&mapping);
+        let durabilities = provision::ensure(
+            &link,
+            &streams,
+            config.nats.apply,
+            config.nats.allow_async_persist,
+        )
+        .await?;
+        let listeners = bind(config)?;
+        let http = TcpListener::bind(config.http.listen)
+            .await
+            .with_context(|| format!("cannot listen for HTTP on {}", config.http.listen))?;
+
+        let services_stop = CancellationToken::new();
+        let on_error = services_stop.clone().drop_guard();
+        let mut metrics = telemetry::registry();
+        provision::register(&durabilities, &mut metrics);
+        metrics.register(
+            "nats_dropped",
+            "Messages dropped because a NATS subscription was not read in time",
+            link.dropped.clone(),
+        );
+        let parts = Parts {
+            config,
+            mapping,
+            link,
+            services: Tasks::new(stop.clone()),
+            services_stop,
+            metrics,
+        };
+        let gateway = parts
+            .start(authenticator, streams, listeners, http, stop)
+            .await?;
+        on_error.disarm();
+        Ok(gateway)
+    }
+
+    /// Waits until it is asked to stop, then drains: whether everything ended within the deadline and without a failure.
+    pub async fn run(self) -> bool {
+        self.stop.cancelled().await;
+        let failed = self.services.failed();
+        match tokio::time::timeout(self.deadline, self.drain()).await {
+            Ok(()) => !failed,
+            Err(_) => {
+                tracing::error!("drain deadline reached");
+                false
+            }
+        }
+    }
+
+    /// GUARANTEES, Drain: not ready; stop accepting and reading; wait for what is in flight; say goodbye; flush.
+    async fn drain(self) {
+        self.draining.store(true, Ordering::Relaxed);
+        let connections: usize = self.connections.iter().map(Tasks::len).sum();
+        tracing::info!(connections, "draining");
+        self.accepting.wait().await;
+        self.registry.broadcast(Command::Drain);
+        for connections in &*self.connections {
+            connections.wait().await;
+        }
+        self.beside.wait().await;
+        for publisher in &self.publishers {
+            publisher.drained().await;
+        }
+        self.services_stop.cancel();
+        self.services.wait().await;
+        if let Err(error) = self.link.client.drain().await {
+            tracing::warn!(%error, "NATS connection not drained");
+        }
+        tracing::info!("drained");
+    }
+}

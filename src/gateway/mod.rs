@@ -1,0 +1,8 @@
+//! Composition root: builds every part, wires them, starts them, drains them. No logic of its own.
+//!
+//! `lifecycle` is a gateway from start to drain, `parts` what it is built of.
+
+mod lifecycle;
+mod parts;
+
+pub use lifecycle::{Gateway, mapping, streams};
