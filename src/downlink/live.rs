@@ -5,40 +5,29 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::{Delivery, Finished, Lost, Outcome};
-use crate::jetstream::{Fed, Feed, Stored};
+use crate::jetstream::{Fed, Feed, Publisher, Stored};
 use crate::mapping::{Downlink, Mapping};
 use crate::registry::Registry;
 use crate::router::Router;
 
-/// Hands what is stored to the sessions of this node.
+/// Hands what is stored to the sessions of this node: through `router`, and to the one device that a message is for, in the
+/// `registry`, whether it subscribed or not.
 pub struct Live {
-    feed: Feed,
-    mapping: Arc<Mapping>,
-    router: Arc<Router<Delivery>>,
-    registry: Arc<Registry<Delivery>>,
-    finished: Finished,
+    /// The delivery stream.
+    pub feed: Feed,
+    /// Subjects to topics.
+    pub mapping: Arc<Mapping>,
+    /// Who subscribed.
+    pub router: Arc<Router<Delivery>>,
+    /// Who is connected.
+    pub registry: Arc<Registry<Delivery>>,
+    /// What becomes of messages that nobody gets.
+    pub finished: Finished,
+    /// Where the messages of this node go, which may be the same stream.
+    pub uplink: Publisher,
 }
 
 impl Live {
-    /// Delivery from `feed` through `router`; and to the one device that a message is for, in the `registry`, whether it
-    /// subscribed or not.
-    #[must_use]
-    pub fn new(
-        feed: Feed,
-        mapping: Arc<Mapping>,
-        router: Arc<Router<Delivery>>,
-        registry: Arc<Registry<Delivery>>,
-        finished: Finished,
-    ) -> Self {
-        Self {
-            feed,
-            mapping,
-            router,
-            registry,
-            finished,
-        }
-    }
-
     /// Delivers until `shutdown`.
     pub async fn run(mut self, shutdown: CancellationToken) {
         loop {
@@ -50,6 +39,7 @@ impl Live {
                 Fed::Message(stored) => self.deliver(stored),
                 Fed::Reset(position) => {
                     tracing::warn!(position, "the delivery stream began anew");
+                    self.uplink.forget_sequence();
                     self.router.begin(self.feed.stream(), position);
                     // Every session finds out, and reads back what the new stream has for it.
                     self.registry.overflow();

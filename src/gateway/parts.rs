@@ -72,7 +72,7 @@ impl Parts<'_> {
             stores.dead_letters.clone(),
         ];
         let shared = self.shared(authenticator, stores);
-        self.start_downlinks(&shared).await?;
+        self.start_downlinks(&shared, uplink.clone()).await?;
         self.start_ownership(&shared).await?;
         let draining = Arc::new(AtomicBool::new(false));
         let http_address = http.local_addr()?;
@@ -208,19 +208,20 @@ impl Parts<'_> {
     }
 
     /// From here on nothing that is stored for devices is missed.
-    async fn start_downlinks(&self, shared: &Arc<Shared>) -> Result<()> {
+    async fn start_downlinks(&self, shared: &Arc<Shared>, uplink: Publisher) -> Result<()> {
         let delivery = &self.mapping.delivery;
         let (feed, position) = Feed::start(&self.link, &delivery.stream, &delivery.filters)
             .await
             .context("delivery stream")?;
         shared.router.begin(feed.stream(), position);
-        let live = Live::new(
+        let live = Live {
             feed,
-            Arc::clone(&self.mapping),
-            Arc::clone(&shared.router),
-            Arc::clone(&shared.registry),
-            shared.finished.clone(),
-        );
+            mapping: Arc::clone(&self.mapping),
+            router: Arc::clone(&shared.router),
+            registry: Arc::clone(&shared.registry),
+            finished: shared.finished.clone(),
+            uplink,
+        };
         let run = live.run(self.services_stop.clone());
         self.services.spawn("downlink", OnExit::Shutdown, run);
         let run = pulse::run(self.link.clone(), self.services_stop.clone());

@@ -248,6 +248,11 @@ impl Publisher {
         self.stored_sequence.load(Ordering::Acquire)
     }
 
+    /// The stream is another one now, whose sequences begin anew.
+    pub fn forget_sequence(&self) {
+        self.stored_sequence.store(0, Ordering::Release);
+    }
+
     /// Publishes its figures under `prefix`.
     pub fn register(&self, registry: &mut Registry, prefix: &'static str) {
         let registry = registry.sub_registry_with_prefix(prefix);

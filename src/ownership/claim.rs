@@ -145,7 +145,7 @@ impl Ownership {
                         key = request.key,
                         "a connection that does not answer is cut off"
                     );
-                } else if !request.goes_on(found) {
+                } else if !request.goes_on(&document) {
                     document.end_session(telemetry::now_unix_ms());
                 }
                 if let Some(orphan) = self.adopt(request.key, revision, document).await? {
