@@ -1,7 +1,11 @@
-//! QoS 2 from a device: one message for a packet identifier until its PUBREL (G06), and never too many of them.
+//! QoS 2 from a device: one message for a packet identifier until its PUBREL (G06), and never too many of them. And to a
+//! device: what it may have half of goes on.
 
+use std::time::Duration;
+
+use crate::offline::{stored, subscribe_and_leave};
 use crate::site::{BOTH, Registered, Site};
-use crate::support::{Protocol, Wire, packet};
+use crate::support::{Device, Protocol, Wire, lasting, packet};
 
 const DUP: u8 = 0x08;
 
@@ -112,5 +116,35 @@ async fn g06_a_refused_message_is_not_stored_and_its_identifier_is_free() {
         assert_eq!(wire.packet().await, Some(pubrec(1)));
         assert!(other.stored(&backend).await.is_empty());
         assert_eq!(who.stored(&backend).await.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_lifetime_does_not_end_what_a_device_may_have_half_of() {
+    // [MQTT-4.3.3-7]
+    let site = Site::shared().await;
+    let backend = site.backend().await;
+    for protocol in BOTH {
+        let who = site.device();
+        let mut connect = stored(&site, protocol, &who);
+        connect.manual_acks = true;
+        subscribe_and_leave(connect.clone(), &who, 2).await;
+        let mut device = Device::connect_with(connect.clone()).await.unwrap();
+        let subject = who.subject("device.down.mqtt.thing");
+        let lifetime = Duration::from_secs(2);
+        let ends = jetway::telemetry::now_unix_ms() + 2_000;
+        let headers = [("Jw-Qos", "2"), ("Jw-Expires", &*ends.to_string())];
+        backend.publish(&subject, &headers, "half").await;
+        let first = device.next().await;
+        assert_eq!((first.text(), first.qos), ("half", 2));
+        // Its progress is written when it leaves.
+        device.disconnect().await;
+        lasting(lifetime).await;
+        assert!(jetway::telemetry::now_unix_ms() > ends);
+        let mut device = Device::connect_with(connect).await.unwrap();
+        let again = device.next().await;
+        assert_eq!((again.text(), again.qos, again.dup), ("half", 2, true));
+        assert_eq!(again.packet_id, first.packet_id, "{protocol:?}");
+        device.disconnect().await;
     }
 }
