@@ -106,3 +106,42 @@ fn iso8601(unix_ms: u64) -> String {
         .and_then(|time| time.format(&Rfc3339).ok())
         .unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::DeviceId;
+
+    #[test]
+    fn an_event_has_one_id_whoever_says_it_and_no_other_event_has_it() {
+        // G28
+        let connection = |id: &str| Connection {
+            device: DeviceId::new("p", "d").unwrap(),
+            client_id: "c".into(),
+            connection_id: id.into(),
+            epoch: 1,
+            version: "5.0",
+            peer: None,
+            connected_at_ms: 1_754_000_000_123,
+        };
+        let later = Connection {
+            epoch: 9,
+            version: "",
+            ..connection("run.1")
+        };
+        let of = |run: &str, kind| id(&connection(run), kind);
+        let first = of("run.1", Presence::Connected);
+        assert_eq!(first, id(&later, Presence::Connected));
+        assert_eq!(first.get_version_num(), 7);
+        let time = first.get_timestamp().unwrap().to_unix();
+        assert_eq!(time, (1_754_000_000, 123_000_000));
+        for other in [
+            of("run.1", Presence::Disconnected),
+            of("run.2", Presence::Connected),
+            of("other.1", Presence::Connected),
+        ] {
+            assert_ne!(first, other);
+        }
+        assert_eq!(connection("run.1").node(), "run");
+    }
+}

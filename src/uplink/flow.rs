@@ -162,3 +162,7 @@ fn traceparent(connection: u64, message: u64) -> String {
     let span = (connection ^ message).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     format!("00-{connection:016x}{message:016x}-{span:016x}-01")
 }
+
+#[cfg(test)]
+#[path = "flow_tests.rs"]
+mod tests;
