@@ -10,7 +10,7 @@ use bytes::Bytes;
 use criterion::{Criterion, criterion_group, criterion_main};
 use jetway::auth::acl::{Action, authorize};
 use jetway::device::{Device, DeviceId, Scope};
-use jetway::mapping::{Form, Mapping, Receipt, Settings, downlink_device};
+use jetway::mapping::{Form, Mapping, Receipt, Settings};
 use jetway::message::{Headers, Message};
 use jetway::mqtt::{Publish, PublishProperties, QoS};
 
@@ -109,13 +109,14 @@ fn downlink(criterion: &mut Criterion) {
     let payload =
         br#"{"method":"control","msgToken":"153","params":{"power":1,"mode":"auto","limit":21.5}}"#;
     let message = Message {
-        subject: "_jw.dn.demo01.device0001.mqtt".into(),
+        subject: "device.down.mqtt.thing.demo01.device0001".into(),
         headers,
         payload: Bytes::from_static(payload),
     };
     let mut group = criterion.benchmark_group("mapping");
-    group.bench_function("device of a live downlink", |bencher| {
-        bencher.iter(|| downlink_device(black_box(&message.subject)).unwrap().len());
+    let subject = "device.down.mqtt.thing.demo01.device0001";
+    group.bench_function("device of a downlink", |bencher| {
+        bencher.iter(|| mapping.receiver(black_box(subject)).unwrap());
     });
     group.bench_function("downlink, type by method", |bencher| {
         bencher.iter(|| mapping.downlink(black_box(&message)).unwrap());

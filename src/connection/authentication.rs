@@ -1,4 +1,4 @@
-//! Enhanced authentication before CONNACK (MQTT 5 §4.12): the AUTH packets that carry an [`auth::Exchange`].
+//! Enhanced authentication before CONNACK (MQTT 5 §4.12): the AUTH packets that carry an [`Exchange`](crate::auth::Exchange).
 //!
 //! What the data mean is the exchange's matter. Until CONNACK a device says nothing but AUTH and DISCONNECT, each AUTH in its turn
 //! and with CONNECT's method; it is told only which of these it broke, or that it is not let in.

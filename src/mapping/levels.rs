@@ -34,7 +34,7 @@ fn write_level(level: &str, out: &mut BytesMut) {
     }
 }
 
-/// The topic name that [`write`] turned into these tokens; none if it never writes them.
+/// The topic name that [`write()`] turned into these tokens; none if it never writes them.
 pub(super) fn read(tokens: &str) -> Option<String> {
     let mut topic = String::with_capacity(tokens.len());
     for (at, token) in tokens.split('.').enumerate() {

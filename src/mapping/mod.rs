@@ -34,7 +34,7 @@ pub use rules::{Delivery, Mapping};
 pub use settings::{Form, Profile, Settings, Tree};
 pub use source::Fault;
 pub use streams::Stream;
-pub use subject::{Presence, SUBJECT_BYTES_MAX, downlink_device, downlink_subject};
+pub use subject::{Presence, SUBJECT_BYTES_MAX, downlink_subject};
 pub use uplink::{Receipt, Uplink};
 
 /// Why a message cannot be mapped.

@@ -43,8 +43,6 @@ const GATEWAY: Source<'static> = Source {
 pub struct Mapping {
     /// The streams that must exist; each stands behind those that it sources.
     pub streams: Vec<Stream>,
-    /// Where the live copies of all downlinks of this gateway's protocol arrive.
-    pub live_downlinks: Subject,
     /// What devices get, from which a node reads all that its sessions subscribe to.
     pub delivery: Delivery,
     pub(super) rules: Vec<Rule>,
@@ -116,7 +114,6 @@ impl Mapping {
         }
         Ok(Self {
             streams: filed.into_streams(),
-            live_downlinks: subject::live_downlinks(&settings.protocol),
             delivery: Delivery::of(&rules),
             rules,
             by_first_level,

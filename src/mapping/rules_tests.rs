@@ -56,7 +56,6 @@ fn the_own_files_are_right() {
         };
         let mapping = Mapping::load(&settings, None).unwrap();
         assert_eq!(mapping.rules.len(), 16);
-        assert_eq!(mapping.live_downlinks, "_jw.dn.*.*.mqtt");
         let streams: Vec<_> = mapping.uplink_streams();
         assert_eq!(streams, [Arc::from("DEVICE_UP")]);
     }

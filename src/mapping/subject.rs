@@ -40,23 +40,6 @@ pub(super) fn device_tokens(id: &DeviceId) -> ByteString {
     percent::take(&mut tokens)
 }
 
-/// Where the live copies of downlinks arrive: `_jw.dn.P.D.<protocol>`, by the republish of DEVICE_DOWN.
-const LIVE_DOWN: &str = "_jw.dn.";
-
-/// The subject to subscribe to for the live downlinks of all devices of a protocol.
-pub(super) fn live_downlinks(protocol: &str) -> Subject {
-    format!("{LIVE_DOWN}*.*.{protocol}").into()
-}
-
-/// From `_jw.dn.P.D.<protocol>` the slice `P.D`, the key of [`Mapping::device_tokens`](super::Mapping::device_tokens).
-#[must_use]
-pub fn downlink_device(subject: &str) -> Option<&str> {
-    let (device, protocol) = subject.strip_prefix(LIVE_DOWN)?.rsplit_once('.')?;
-    let (product, name) = device.split_once('.')?;
-    let whole = !product.is_empty() && !name.is_empty() && !name.contains('.');
-    (whole && !protocol.is_empty()).then_some(device)
-}
-
 /// Whether a device is there; each has its subjects (SUBJECTS §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Presence {

@@ -71,26 +71,6 @@ proptest! {
 }
 
 #[test]
-fn a_live_downlink_names_its_device() {
-    for (subject, device) in [
-        ("_jw.dn.P.D.mqtt", Some("P.D")),
-        ("_jw.dn.P%2E1.D%20x.mqtt", Some("P%2E1.D%20x")),
-        ("_jw.dn.P.D", None),
-        ("_jw.dn.P.D.E.mqtt", None),
-        ("_jw.dn..D.mqtt", None),
-        ("_jw.dn.P..mqtt", None),
-        ("_jw.dn.P.D.", None),
-        ("device.down.mqtt.thing.P.D", None),
-    ] {
-        assert_eq!(downlink_device(subject), device, "{subject}");
-    }
-    let id = DeviceId::new("P.1", "D x").unwrap();
-    let subject = format!("_jw.dn.{}.mqtt", device_tokens(&id));
-    assert_eq!(downlink_device(&subject), Some(&*device_tokens(&id)));
-    assert!(covers(&live_downlinks("mqtt"), &subject));
-}
-
-#[test]
 fn subjects_without_a_rule() {
     let id = DeviceId::new("P", "D.1").unwrap();
     for (subject, expected) in [
