@@ -258,15 +258,26 @@ impl<M> Registry<M> {
 
     /// The connection is over: removes it, unless another one has its place already, and lets that one go on.
     pub fn leave(&self, device: &str, mailbox: &Arc<Mailbox<M>>) {
+        self.leave_to(device, mailbox, None);
+    }
+
+    /// As [`leave`](Self::leave), and gives the place back to the one before, unless that has left by now.
+    pub fn leave_to(
+        &self,
+        device: &str,
+        mailbox: &Arc<Mailbox<M>>,
+        previous: Option<Arc<Mailbox<M>>>,
+    ) {
         let mut table = self.table(device);
-        if table
-            .get(device)
-            .is_some_and(|owner| Arc::ptr_eq(owner, mailbox))
-        {
-            table.remove(device);
+        let is_owner = |owner: &Arc<Mailbox<M>>| Arc::ptr_eq(owner, mailbox);
+        if table.get(device).is_some_and(is_owner) {
+            match previous.filter(|previous| !previous.lock().left) {
+                Some(previous) => drop(table.insert(device.into(), previous)),
+                None => drop(table.remove(device)),
+            }
         }
-        drop(table);
         mailbox.lock().left = true;
+        drop(table);
         mailbox.gone.notify_waiters();
     }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::time::{timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 use super::driver::{Driver, Owned};
 use super::metrics::Rejected;
@@ -56,16 +57,57 @@ impl Refused {
     }
 }
 
-/// Lets a peer in, or answers and closes; the driver's first output is the CONNACK.
+/// Lets a peer in, or answers and closes; the driver's first output is the CONNACK. `shutdown` ends what a peer is waited for.
 pub(super) async fn handshake(
     shared: &Arc<Shared>,
     accepted: Accepted,
     number: u64,
+    shutdown: &CancellationToken,
 ) -> Option<Box<Driver>> {
     let limit = Duration::from_millis(shared.config.handshake_timeout_ms);
+    let heard = tokio::select! {
+        biased;
+        () = shutdown.cancelled() => None,
+        heard = hear(shared, accepted, limit) => heard,
+    };
+    let Heard {
+        wire,
+        peer,
+        admitted,
+    } = heard?;
+    let entered = match admitted {
+        // Nothing cuts it off: what was begun to be claimed is either held or not, and that must be known.
+        Ok(admitted) => admitted.enter(shared, wire, peer, number).await,
+        Err(refused) => Err((wire, refused)),
+    };
+    match entered {
+        Ok(driver) => {
+            shared.metrics.accepted.inc();
+            Some(driver)
+        }
+        Err((wire, refused)) => {
+            tracing::debug!(?peer, rejected = ?refused.rejected, answer = ?refused.answer, "connect rejected");
+            tokio::select! {
+                biased;
+                () = shutdown.cancelled() => {}
+                () = refuse(shared, wire, &refused, limit) => {}
+            }
+            None
+        }
+    }
+}
+
+/// What a peer said in time.
+struct Heard {
+    wire: Wire,
+    peer: Option<SocketAddr>,
+    admitted: Result<Admitted, Refused>,
+}
+
+/// Opens the connection and reads CONNECT.
+async fn hear(shared: &Shared, accepted: Accepted, limit: Duration) -> Option<Heard> {
     let deadline = tokio::time::Instant::now() + limit;
-    let opened = timeout_at(deadline, accepted.open()).await;
-    let (socket, peer) = match opened {
+    let (socket, peer) = match timeout_at(deadline, accepted.open()).await {
         Ok(Ok(opened)) => opened,
         Ok(Err(error)) => {
             let rejected = rejected_by(&error);
@@ -87,22 +129,11 @@ pub(super) async fn handshake(
         Ok(admitted) => admitted,
         Err(_) => Err(on_timeout(&wire)),
     };
-    let entered = match admitted {
-        // Not under the deadline: what was begun to be claimed is either held or not, and that must be known.
-        Ok(admitted) => admitted.enter(shared, wire, peer, number).await,
-        Err(refused) => Err((wire, refused)),
-    };
-    match entered {
-        Ok(driver) => {
-            shared.metrics.accepted.inc();
-            Some(driver)
-        }
-        Err((wire, refused)) => {
-            tracing::debug!(?peer, rejected = ?refused.rejected, answer = ?refused.answer, "connect rejected");
-            refuse(shared, wire, &refused, limit).await;
-            None
-        }
-    }
+    Some(Heard {
+        wire,
+        peer,
+        admitted,
+    })
 }
 
 async fn refuse(shared: &Shared, mut wire: Wire, refused: &Refused, limit: Duration) {
@@ -280,7 +311,8 @@ impl Admitted {
             previous.command(Command::TakenOver);
             // What it owes takes longer only while JetStream is away.
             if timeout(PREVIOUS_MAX, previous.left()).await.is_err() {
-                shared.registry.leave(&key, &mailbox);
+                let previous = Some(previous);
+                shared.registry.leave_to(&key, &mailbox, previous);
                 return Err((wire, unavailable()));
             }
         }

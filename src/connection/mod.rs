@@ -36,13 +36,8 @@ use crate::net::Accepted;
 pub async fn serve(shared: Arc<Shared>, accepted: Accepted, shutdown: CancellationToken) {
     let number = shared.accepted.fetch_add(1, Ordering::Relaxed);
     // Boxed, so that a live connection does not carry the handshake's state along.
-    let handshake = Box::pin(handshake::handshake(&shared, accepted, number));
-    let driver = tokio::select! {
-        biased;
-        () = shutdown.cancelled() => None,
-        driver = handshake => driver,
-    };
-    if let Some(driver) = driver {
+    let handshake = Box::pin(handshake::handshake(&shared, accepted, number, &shutdown));
+    if let Some(driver) = handshake.await {
         if shutdown.is_cancelled() {
             // The drain may have called all connections just before this one was among them.
             driver.drain();

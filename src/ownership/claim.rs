@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::document::{ConnectionDocument, Document, WillDocument};
-use super::held::{Held, retry};
+use super::held::{Held, MARKER, retry};
 use super::lease::Lease;
 use super::{Config, Error, NODES, Orphan, SESSIONS, WillMessage, Wills, release};
 use crate::device::Connection;
@@ -18,9 +18,9 @@ use crate::jetstream::{Link, ReadError};
 use crate::session::Record;
 use crate::telemetry;
 
-/// How long a device that wants in is kept waiting while JetStream does not say who has its session: clients give up after
+/// How long a device that wants in is kept waiting while JetStream does not answer: clients give up after
 /// 5 s, and are to be told before.
-const READ_MAX: Duration = Duration::from_secs(3);
+const ANSWER_MAX: Duration = Duration::from_secs(3);
 
 /// Who owns what, as this node sees and changes it; cheap to clone.
 #[derive(Clone)]
@@ -116,7 +116,7 @@ impl Ownership {
 
     /// Waits for NATS, but no longer than a device is kept waiting; whether there is hope for a claim.
     pub async fn is_reachable(&self) -> bool {
-        timeout(READ_MAX, self.link().connected()).await.is_ok()
+        timeout(ANSWER_MAX, self.link().connected()).await.is_ok()
     }
 
     /// Takes the session for a connection; earlier connections of this node have left it before.
@@ -124,7 +124,7 @@ impl Ownership {
     /// # Errors
     /// [`Error::Unavailable`]: nobody may connect now. It may be claimed all the same, until [`Self::disclaim`] returns.
     pub async fn claim(&self, request: Request<'_>) -> Result<Claim, Error> {
-        let mut entry = self.read_in_time(request.key).await?;
+        let mut entry = in_time(request.key, self.sessions().get(request.key)).await?;
         let mut asked = false;
         loop {
             let revision = entry.as_ref().map_or(0, |entry| entry.revision);
@@ -152,7 +152,7 @@ impl Ownership {
                     return Ok(Claim::Owed(Box::new(orphan)));
                 }
             } else if let Some(claim) = self
-                .try_claim(&request, entry.is_some(), revision, found)
+                .try_claim(&request, expectation(entry.as_ref()), found)
                 .await?
             {
                 return Ok(claim);
@@ -162,35 +162,19 @@ impl Ownership {
         }
     }
 
-    async fn read_in_time(&self, key: &str) -> Result<Option<Entry>, Error> {
-        match timeout(READ_MAX, self.sessions().get(key)).await {
-            Ok(entry) => Ok(entry?),
-            Err(_) => {
-                let (subject, reason) = (key.to_owned(), "no answer in time".to_owned());
-                Err(bucket::Error::from(ReadError::Unanswered { subject, reason }).into())
-            }
-        }
-    }
-
     /// None: somebody wrote the key meanwhile.
     async fn try_claim(
         &self,
         request: &Request<'_>,
-        exists: bool,
-        revision: u64,
+        expected: Expect,
         found: Option<Document>,
     ) -> Result<Option<Claim>, Error> {
         let before = Before::of(request, found);
         let mut document = request.document(self.node(), &before);
-        let expected = match exists {
-            true => Expect::Revision(revision),
-            false => Expect::Absent,
-        };
         let written = self
             .sessions()
-            .put(request.key, document.write(), expected, None)
-            .await;
-        let revision = match written {
+            .put(request.key, document.write(), expected, None);
+        let revision = match in_time(request.key, written).await {
             Ok(revision) => revision,
             Err(bucket::Error::Conflict { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
@@ -205,31 +189,39 @@ impl Ownership {
         Ok(Some(Claim::Held(held, before)))
     }
 
-    /// Gives up what a failed claim may have taken; returns once it is known that it holds nothing.
+    /// Makes sure that a failed claim holds nothing: neither now, nor by a write of it that is still on its way. Returns once
+    /// that is certain.
     pub async fn disclaim(&self, key: &str, connection_id: &str) {
-        let entry = loop {
-            match self.sessions().get_from_leader(key).await {
-                Ok(entry) => break entry,
+        loop {
+            match self.try_disclaim(key, connection_id).await {
+                Ok(_) => return,
+                // Written by somebody, perhaps by that claim: what there is now?
+                Err(bucket::Error::Conflict { .. }) => {}
                 Err(error) => retry("failed claim", &error).await,
             }
-        };
-        let Some(entry) = entry else { return };
-        let Some(mut document) = found(&entry) else {
-            return;
-        };
-        if !document.connection.is(connection_id) || !document.is_connected() {
-            return;
         }
-        document.epoch = entry.revision;
-        document.will = None;
-        document.disconnect(telemetry::now_unix_ms());
-        let held = Held {
-            ownership: self.clone(),
-            key: key.into(),
-            revision: entry.revision,
-            document: Box::new(document),
+    }
+
+    async fn try_disclaim(&self, key: &str, connection_id: &str) -> Result<u64, bucket::Error> {
+        let now = telemetry::now_unix_ms();
+        let entry = self.sessions().get_from_leader(key).await?;
+        let expected = expectation(entry.as_ref());
+        let revision = entry.as_ref().map_or(0, |entry| entry.revision);
+        let Some(mut document) = entry.as_ref().and_then(found) else {
+            return self.sessions().delete(key, expected, MARKER).await;
         };
-        held.settle().await;
+        document.epoch = document.epoch_at(revision);
+        if document.connection.is(connection_id) {
+            document.will = None;
+            document.node = None;
+            document.disconnect(now);
+        }
+        // As it is, under a new revision: a write that expects the old one comes too late.
+        let value = document.write();
+        let is_kept = document.is_connected() || document.will.is_some();
+        let left = Duration::from_secs(document.time_to_live_s(now));
+        let left = (!is_kept).then_some(left);
+        self.sessions().put(key, value, expected, left).await
     }
 
     /// Whether a connection of this node holds the key; returns once that is known.
@@ -309,4 +301,22 @@ impl Request<'_> {
 
 fn found(entry: &Entry) -> Option<Document> {
     entry.value.as_deref().and_then(Document::read)
+}
+
+fn expectation(entry: Option<&Entry>) -> Expect {
+    entry.map_or(Expect::Absent, |entry| Expect::Revision(entry.revision))
+}
+
+/// The answer, unless it takes longer than a client waits.
+async fn in_time<T>(
+    key: &str,
+    answer: impl Future<Output = Result<T, bucket::Error>>,
+) -> Result<T, bucket::Error> {
+    match timeout(ANSWER_MAX, answer).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let (subject, reason) = (key.to_owned(), "no answer in time".to_owned());
+            Err(ReadError::Unanswered { subject, reason }.into())
+        }
+    }
 }

@@ -13,7 +13,7 @@ use crate::session::Record;
 use crate::telemetry;
 
 /// How long it is known that a session is over: longer than two nodes may differ about it.
-const MARKER: Duration = Duration::from_secs(60);
+pub(super) const MARKER: Duration = Duration::from_secs(60);
 /// How long until what was not answered is asked again.
 const RETRY: Duration = Duration::from_millis(200);
 
