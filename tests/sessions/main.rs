@@ -30,6 +30,8 @@ mod random_clients;
 #[cfg(test)]
 mod site;
 #[cfg(test)]
+mod slow;
+#[cfg(test)]
 mod stopped;
 #[cfg(test)]
 mod takeover;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use jetway::mqtt::QoS;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use crate::client::{Application, Hello};
 use crate::random_clients::{Course, Publisher, Subscriber};
@@ -21,15 +21,16 @@ const FAULTS: usize = 6;
 
 struct Crowd {
     course: Arc<Course>,
-    publishers: Vec<JoinHandle<(u64, u64)>>,
+    /// Each gives its number, its messages and its connections.
+    publishers: JoinSet<(usize, u64, u64)>,
     progress: Vec<Arc<AtomicU64>>,
-    subscribers: Vec<(QoS, JoinHandle<Application>)>,
+    subscribers: JoinSet<(QoS, Application)>,
 }
 
 impl Crowd {
     async fn start(nodes: &[SocketAddr], random: &mut Random) -> Self {
         let course = Arc::<Course>::default();
-        let mut subscribers = Vec::new();
+        let mut subscribers = JoinSet::new();
         for (number, qos) in [
             QoS::AtLeastOnce,
             QoS::ExactlyOnce,
@@ -42,7 +43,7 @@ impl Crowd {
             let hello = Hello::new(BOTH[number / 2], &format!("subscriber-{number}"));
             let subscriber = Subscriber::new(hello, "random/+", qos, nodes, random.fork());
             let is_subscribed = Arc::clone(&subscriber.is_subscribed);
-            subscribers.push((qos, tokio::spawn(subscriber.run())));
+            subscribers.spawn(async move { (qos, subscriber.run().await) });
             eventually("it is subscribed", async || {
                 let is_subscribed = is_subscribed.load(Ordering::Relaxed);
                 is_subscribed
@@ -51,13 +52,16 @@ impl Crowd {
             })
             .await;
         }
-        let (mut publishers, mut progress) = (Vec::new(), Vec::new());
+        let (mut publishers, mut progress) = (JoinSet::new(), Vec::new());
         for number in 0..PUBLISHERS {
             let hello = Hello::new(BOTH[number % 2], &format!("publisher-{number}"));
             let topic = format!("random/{number}");
             let publisher = Publisher::new(hello, &topic, nodes, &course, random.fork());
             progress.push(Arc::clone(&publisher.finished));
-            publishers.push(tokio::spawn(publisher.run()));
+            publishers.spawn(async move {
+                let (messages, connections) = publisher.run().await;
+                (number, messages, connections)
+            });
         }
         Self {
             course,
@@ -84,10 +88,9 @@ impl Crowd {
     /// Lets the publishers end and judges who was given what.
     async fn judge(self, site: &Site, test: &str) {
         self.course.is_over.store(true, Ordering::Relaxed);
-        let (mut counts, mut connections) = (Vec::new(), 0);
-        for publisher in self.publishers {
-            let (count, own) = publisher.await.unwrap();
-            counts.push(count);
+        let (mut counts, mut connections) = ([0; PUBLISHERS], 0);
+        for (number, count, own) in within("the last messages", self.publishers.join_all()).await {
+            counts[number] = count;
             connections += own;
         }
         let mut stored = Vec::new();
@@ -112,8 +115,7 @@ impl Crowd {
         site.send("random/end", QoS::ExactlyOnce, "end").await;
         stored.push("end".to_owned());
         let mut repeated = 0;
-        for (qos, subscriber) in self.subscribers {
-            let application = within("all is given", subscriber).await.unwrap();
+        for (qos, application) in within("all is given", self.subscribers.join_all()).await {
             assert_eq!(application.first_times(), stored, "in order, none lost");
             match qos {
                 QoS::ExactlyOnce => assert_eq!(application.given.len(), stored.len(), "once"),
@@ -152,7 +154,7 @@ async fn gateways_and_nats_server_fail_at_random_moments() {
     const TEST: &str = "random faults";
     let mut random = Random::new(TEST);
     let mut site = Site::start().await;
-    let mut nodes = vec![site.node().await, site.node().await];
+    let mut nodes = [site.node().await, site.node().await];
     let addresses: Vec<SocketAddr> = nodes.iter().map(Gateway::mqtt).collect();
     let crowd = Crowd::start(&addresses, &mut random).await;
     let (started, mut rounds) = (Instant::now(), 0);
