@@ -13,6 +13,7 @@ use toml::{Table, Value};
 
 use crate::auth;
 use crate::connection;
+use crate::downlink;
 use crate::jetstream;
 use crate::mapping;
 use crate::net;
@@ -42,6 +43,8 @@ pub struct Config {
     pub session: session::Config,
     /// How nodes own sessions.
     pub ownership: ownership::Config,
+    /// What waits for devices.
+    pub downlink: downlink::Config,
     /// Logins.
     pub auth: auth::Config,
     /// Database of products and devices.
@@ -222,6 +225,7 @@ impl Config {
             ("connection", self.connection.validate()),
             ("session", self.session.validate()),
             ("ownership", self.ownership.validate()),
+            ("downlink", self.downlink.validate()),
             ("auth", self.auth.validate()),
             ("database", self.database.pool().validate()),
             ("nats", self.nats.validate()),

@@ -17,6 +17,7 @@ mod inbound;
 mod keeping;
 mod metrics;
 mod outbound;
+mod reading;
 mod reauthentication;
 mod shared;
 mod wire;

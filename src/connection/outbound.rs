@@ -14,8 +14,9 @@ use tokio::time::sleep;
 use super::Shared;
 use super::attachment::Attachment;
 use super::driver::Driver;
+use super::reading::{Page, Reading};
 use crate::downlink::{self, Delivery, Lost, Outcome, Receipt};
-use crate::jetstream::{Backlog, ReadError, Stored};
+use crate::jetstream::{ReadError, Stored};
 use crate::mapping::Downlink;
 use crate::message::Subject;
 use crate::mqtt::{PacketId, Publish, QoS, ReasonCode, TopicFilter};
@@ -31,7 +32,7 @@ enum Job {
     /// What the device had not acknowledged when its last connection ended.
     Resend(Vec<(PacketId, Source)>),
     /// What was stored while nobody listened for the device.
-    Backlog(Box<Backlog>, u64),
+    Backlog(Box<Reading>),
     /// The retained messages of a new subscription.
     Retained(TopicFilter, Vec<Subject>),
 }
@@ -39,8 +40,8 @@ enum Job {
 /// What was read.
 pub(super) enum Fetched {
     Resend(Vec<(PacketId, Option<Arc<Downlink>>)>),
-    /// A page, and the rest up to that sequence.
-    Page(Vec<Stored>, Box<Backlog>, u64),
+    /// A page, and the rest.
+    Page(Page, Box<Reading>),
     Retained(TopicFilter, Vec<Arc<Downlink>>),
 }
 
@@ -117,9 +118,9 @@ async fn fetch(shared: Arc<Shared>, job: Job) -> Fetched {
             }
             Fetched::Resend(found)
         }
-        Job::Backlog(mut backlog, up_to) => loop {
-            match backlog.next_page().await {
-                Ok(page) => return Fetched::Page(page, backlog, up_to),
+        Job::Backlog(mut reading) => loop {
+            match reading.next_page().await {
+                Ok(page) => return Fetched::Page(page, reading),
                 Err(error) => retry("backlog", &error).await,
             }
         },
@@ -204,10 +205,16 @@ impl Driver {
         if filters.is_empty() || after >= up_to {
             return self.session.skip_to(up_to);
         }
-        let filters = filters.into_iter().collect();
-        let backlog = Box::new(self.shared.reader.backlog(filters, after, up_to));
-        self.outbound
-            .add(&self.shared, Job::Backlog(backlog, up_to));
+        // What is this device's alone is read whole: what it did not subscribe to is to be reported.
+        let own = &self.sender.device.id;
+        let filters = match self.shared.mapping.has_one_receiver() {
+            true => self.shared.mapping.downlink_subjects(own),
+            false => filters.into_iter().collect(),
+        };
+        let bytes_max = self.shared.downlink.queue_bytes_max;
+        let reading = Reading::new(&self.shared.reader, filters, after, up_to, bytes_max);
+        let job = Job::Backlog(Box::new(reading));
+        self.outbound.add(&self.shared, job);
     }
 
     pub(super) fn fetch_retained(&mut self, filters: Vec<TopicFilter>) {
@@ -228,7 +235,7 @@ impl Driver {
                 }
             }
             Fetched::Retained(filter, found) => self.handle_retained_found(&filter, found),
-            Fetched::Page(page, backlog, up_to) => self.handle_page(&page, backlog, up_to),
+            Fetched::Page(page, reading) => self.handle_page(&page, reading),
         }
         self.outbound.start(&self.shared);
     }
@@ -246,17 +253,26 @@ impl Driver {
         }
     }
 
-    fn handle_page(&mut self, page: &[Stored], backlog: Box<Backlog>, up_to: u64) {
-        if page.is_empty() {
-            return self.session.skip_to(up_to);
+    fn handle_page(&mut self, page: &Page, reading: Box<Reading>) {
+        for stored in &page.overflow {
+            self.lost(Lost::at(stored.sequence, Outcome::Overflow));
         }
-        for stored in page {
-            match read(&self.shared, stored) {
-                Some(downlink) => self.outbound.read_back.push_back(Delivery::new(downlink)),
-                None => self.lost(Lost::at(stored.sequence, Outcome::Unmapped)),
+        let is_end = page.overflow.is_empty() && page.messages.is_empty();
+        if is_end {
+            return self.session.skip_to(reading.up_to);
+        }
+        let now = telemetry::now_unix_ms();
+        for stored in &page.messages {
+            if self.shared.downlink.waits_until_ms(stored.time_ms) <= now {
+                self.lost(Lost::at(stored.sequence, Outcome::Expired));
+            } else if let Some(downlink) = read(&self.shared, stored) {
+                let delivery = Delivery::new(downlink);
+                self.outbound.read_back.push_back(delivery);
+            } else {
+                self.lost(Lost::at(stored.sequence, Outcome::Unmapped));
             }
         }
-        self.outbound.jobs.push_front(Job::Backlog(backlog, up_to));
+        self.outbound.jobs.push_front(Job::Backlog(reading));
     }
 
     /// A message that was read again, as the device gets it; none if its lifetime is over. One that may be half delivered
@@ -451,6 +467,7 @@ impl Driver {
             .session
             .unfinished()
             .filter_map(|(source, _)| source.sequence())
+            .chain(self.outbound.handing.take())
             .collect();
         let waiting = std::mem::take(&mut self.outbound.read_back);
         let waiting = waiting.into_iter().chain(self.mailbox.take_messages());

@@ -25,6 +25,8 @@ pub struct Shared {
     pub config: Config,
     /// Limits of a session.
     pub session: session::Config,
+    /// What may wait for a device.
+    pub downlink: downlink::Config,
     /// How long the progress of a session may stay unwritten, in milliseconds.
     pub save_interval_ms: u64,
     /// Who may connect.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Delivery, Finished, Lost, Outcome};
+use super::{Delivery, Finished, Lifetimes, Lost, Outcome};
 use crate::jetstream::{Fed, Feed, Publisher, Stored};
 use crate::mapping::{Downlink, Mapping};
 use crate::registry::Registry;
@@ -23,6 +23,8 @@ pub struct Live {
     pub registry: Arc<Registry<Delivery>>,
     /// What becomes of messages that nobody gets.
     pub finished: Finished,
+    /// When the lifetimes of messages end.
+    pub lifetimes: Lifetimes,
     /// Where the messages of this node go, which may be the same stream.
     pub uplink: Publisher,
 }
@@ -43,6 +45,7 @@ impl Live {
                     self.router.begin(self.feed.stream(), position);
                     // Every session finds out, and reads back what the new stream has for it.
                     self.registry.overflow();
+                    self.lifetimes.forget();
                 }
             }
         }
@@ -52,6 +55,11 @@ impl Live {
         let sequence = stored.sequence;
         let subject = stored.message.subject.clone();
         let bytes = stored.message.wire_bytes();
+        if self.lifetimes.is_watched()
+            && let Some(expiry) = self.mapping.expiry(&stored.message)
+        {
+            self.lifetimes.add(expiry.unix_ms, sequence);
+        }
         let metrics = self.finished.metrics();
         let read = || read(&self.mapping, &stored).map(Delivery::new);
         match self.router.dispatch(sequence, &subject, bytes, read) {

@@ -3,8 +3,11 @@
 //! Every node reads the delivery stream by one ordered consumer ([`Live`]); the router says whose mailboxes want a message: no
 //! subscription, channel, task or consumer per device (PERFORMANCE). What a session missed is read back by its connection.
 
+mod config;
 mod delivery;
 mod finished;
+mod janitor;
+mod lifetimes;
 mod live;
 mod metrics;
 mod report;
@@ -13,8 +16,11 @@ mod share;
 mod share_token;
 mod shared;
 
+pub use config::Config;
 pub use delivery::Delivery;
 pub use finished::{Finished, Lost, Parts, Removals};
+pub use janitor::Janitor;
+pub use lifetimes::Lifetimes;
 pub use live::{Live, read};
 pub use metrics::{Metrics, Outcome};
 pub use report::{Receipt, Reports};

@@ -68,7 +68,23 @@ pub fn mapping(config: &Config) -> Result<Mapping, Faults> {
     let mapping = Mapping::load(&config.mapping, extra)
         .map_err(|faults| Faults(faults.iter().map(ToString::to_string).collect()))?;
     check_retry_budget(config, &mapping)?;
+    check_lifetime(config, &mapping)?;
     Ok(mapping)
+}
+
+/// What the stream drops before its lifetime is over would be reported by nobody (G31).
+fn check_lifetime(config: &Config, mapping: &Mapping) -> Result<(), Faults> {
+    let name = &mapping.delivery.stream;
+    let stream = mapping.streams.iter().find(|stream| *stream.name == **name);
+    let max_age = stream.and_then(|stream| stream.config.get("max_age")?.as_u64());
+    let max_age_s = max_age.unwrap_or(0) / 1_000_000_000;
+    match max_age_s > 0 && config.downlink.lifetime_max_s >= max_age_s {
+        true => Err(Faults(vec![format!(
+            "[downlink] lifetime_max_s: expected less than the max_age of stream {name} ({max_age_s}), found {}",
+            config.downlink.lifetime_max_s
+        )])),
+        false => Ok(()),
+    }
 }
 
 /// A message sent again after the stream forgot its id would be stored twice (G-ONCE).

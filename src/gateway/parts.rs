@@ -17,12 +17,12 @@ use crate::auth::Authenticator;
 use crate::config::Config;
 use crate::connection::{self, Shared};
 use crate::dlq::DeadLetters;
-use crate::downlink::{self, Finished, Live, Reports, Retained, Shares};
+use crate::downlink::{self, Finished, Janitor, Lifetimes, Live, Reports, Retained, Shares};
 use crate::jetstream::provision::Stream;
-use crate::jetstream::{Feed, Link, Publisher, Reader, publisher, pulse};
+use crate::jetstream::{Bucket, Feed, Link, Publisher, Reader, publisher, pulse};
 use crate::mapping::{Mapping, Profile};
 use crate::net::{Accepted, Address, Bound, Connections, Listener, Renewal};
-use crate::ownership::{Ownership, Wills};
+use crate::ownership::{self, Ownership, Wills};
 use crate::status::Status;
 use crate::tasks::{OnExit, Tasks};
 use crate::telemetry;
@@ -214,19 +214,39 @@ impl Parts<'_> {
             .await
             .context("delivery stream")?;
         shared.router.begin(feed.stream(), position);
+        let lifetimes = Lifetimes::new(self.config.downlink.lifetimes_max);
         let live = Live {
             feed,
             mapping: Arc::clone(&self.mapping),
             router: Arc::clone(&shared.router),
             registry: Arc::clone(&shared.registry),
             finished: shared.finished.clone(),
+            lifetimes: lifetimes.clone(),
             uplink,
         };
         let run = live.run(self.services_stop.clone());
         self.services.spawn("downlink", OnExit::Shutdown, run);
         let run = pulse::run(self.link.clone(), self.services_stop.clone());
         self.services.spawn("pulse", OnExit::Shutdown, run);
+        if self.mapping.has_one_receiver() {
+            self.start_janitor(shared, lifetimes);
+        }
         Ok(())
+    }
+
+    fn start_janitor(&self, shared: &Shared, lifetimes: Lifetimes) {
+        let janitor = Janitor {
+            config: self.config.downlink.clone(),
+            nodes: Bucket::new(&self.link, ownership::NODES),
+            node: shared.run.clone(),
+            reader: shared.reader.clone(),
+            mapping: Arc::clone(&self.mapping),
+            ownership: shared.ownership.clone(),
+            finished: shared.finished.clone(),
+            lifetimes,
+        };
+        let run = janitor.run(self.services_stop.clone());
+        self.services.spawn("janitor", OnExit::Shutdown, run);
     }
 
     /// The node's lease, what other nodes ask of it, and what is owed to devices without a connection.
@@ -283,6 +303,7 @@ impl Parts<'_> {
         Arc::new(Shared {
             config: self.config.connection.clone(),
             session,
+            downlink: self.config.downlink.clone(),
             save_interval_ms: self.config.ownership.save_interval_ms,
             authenticator,
             uplink: Uplink::new(Arc::clone(&self.mapping), stores.uplink),

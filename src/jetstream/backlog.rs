@@ -63,7 +63,8 @@ impl Backlog {
         }
     }
 
-    /// All that match one filter, the whole stream being walked: for buckets, where there is one message a subject.
+    /// All that match one filter, the whole stream being walked: for buckets, where there is one message a subject, and for the head of
+    /// a stream.
     pub(super) fn all(reader: Reader, filters: Vec<Subject>) -> Self {
         let cursors = filters
             .iter()

@@ -117,6 +117,12 @@ impl Reader {
         Backlog::new(self.clone(), filters, after, up_to)
     }
 
+    /// All messages that match one of the filters as the stream has them, oldest first: the stream is walked from its head.
+    #[must_use]
+    pub fn walk(&self, filters: Vec<Subject>) -> Backlog {
+        Backlog::all(self.clone(), filters)
+    }
+
     /// Removes the message with this sequence; whether it was there.
     ///
     /// # Errors

@@ -25,6 +25,9 @@ use crate::mqtt::{PublishProperties, QoS};
 /// The longest string of MQTT, in bytes.
 pub(super) const MQTT_STRING_MAX: usize = 65_535;
 
+/// How long before JetStream drops a message it is not delivered any more.
+const REPORTING_MS: u64 = 1_000;
+
 /// What the sender says, in either form.
 pub(super) struct Content {
     pub(super) topic: Option<String>,
@@ -209,7 +212,8 @@ fn protobuf(message: &Message, rule: &Rule, id: &DeviceId) -> Result<Content, Er
     })
 }
 
-/// The lifetime that the sender gave the stored message, counted from when it was stored.
+/// The lifetime that the sender gave the stored message, counted from when it was stored. It ends a little before JetStream
+/// drops the message: until then it can still be read and reported.
 fn time_to_live(headers: &Headers) -> Result<Option<Expiry>, Error> {
     let Some(text) = headers.get(header::TTL).filter(|text| *text != "never") else {
         return Ok(None);
@@ -221,6 +225,8 @@ fn time_to_live(headers: &Headers) -> Result<Option<Expiry>, Error> {
             "seconds, or hours, minutes and seconds such as 1h30m",
         )
     })?;
+    let time_to_live_ms = seconds.saturating_mul(1000);
+    let left_ms = time_to_live_ms - REPORTING_MS.min(time_to_live_ms / 2);
     let stored = headers.get(header::STORED_AT).unwrap_or_default();
     let stored_ms = OffsetDateTime::parse(stored, &Rfc3339).ok().and_then(|at| {
         let ms = at.unix_timestamp_nanos() / 1_000_000;
@@ -229,7 +235,7 @@ fn time_to_live(headers: &Headers) -> Result<Option<Expiry>, Error> {
     let stored_ms =
         stored_ms.ok_or_else(|| wrong("header Nats-Time-Stamp", stored, "an RFC 3339 time"))?;
     Ok(Some(Expiry {
-        unix_ms: stored_ms.saturating_add(seconds.saturating_mul(1000)),
+        unix_ms: stored_ms.saturating_add(left_ms),
     }))
 }
 

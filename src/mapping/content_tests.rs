@@ -158,7 +158,7 @@ fn the_protobuf_form() {
     assert_eq!(
         plain.expires,
         Some(Expiry {
-            unix_ms: 1_795_967_047_209
+            unix_ms: 1_795_967_046_709
         })
     );
 }

@@ -139,6 +139,22 @@ impl Mapping {
     }
 }
 
+impl Mapping {
+    /// The end of a stored message's lifetime, if its sender gave it one; cheap where it did not.
+    #[must_use]
+    pub fn expiry(&self, message: &Message) -> Option<Expiry> {
+        let headers = &message.headers;
+        let says = [header::EXPIRES, header::TTL]
+            .iter()
+            .any(|name| headers.get(name).is_some());
+        let may_say =
+            says || headers.get(header::CONTENT_TYPE) == Some(super::envelope::CONTENT_TYPE);
+        may_say
+            .then(|| self.downlink(message).ok()?.expires)
+            .flatten()
+    }
+}
+
 fn receipt(subject: &str) -> Result<Subject, Error> {
     let is_subject =
         is_filter(subject) && !subject.split('.').any(|token| matches!(token, "*" | ">"));

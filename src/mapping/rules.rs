@@ -167,6 +167,19 @@ impl Mapping {
         })
     }
 
+    /// All subjects of [`Self::delivery`] that are a device's alone; none where messages are for whoever subscribes.
+    #[must_use]
+    pub fn downlink_subjects(&self, id: &DeviceId) -> Vec<Subject> {
+        let delivered = self.rules.iter().filter(|rule| rule.is_delivered());
+        let own = delivered.filter(|rule| !rule.subject.value.has_levels());
+        let subject = |rule: &Rule| {
+            let mut out = BytesMut::new();
+            rule.subject.value.write(id, "", &mut out);
+            take(&mut out)
+        };
+        own.map(subject).collect()
+    }
+
     /// Whether a message of [`Self::delivery`] is for one device alone; otherwise for whoever subscribes.
     #[must_use]
     pub fn has_one_receiver(&self) -> bool {

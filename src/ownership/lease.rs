@@ -205,7 +205,8 @@ impl Ownership {
     async fn alive(&self) -> Result<HashSet<String>, Error> {
         // Late or not: this node cares for its own.
         let mut alive = HashSet::from([self.node().to_owned()]);
-        let mut nodes = self.nodes().scan(">");
+        // Keys of one token: others are what nodes agree on.
+        let mut nodes = self.nodes().scan("*");
         loop {
             let page = nodes.next_page().await?;
             if page.is_empty() {

@@ -14,6 +14,7 @@ mod held;
 mod lease;
 mod orphan;
 mod release;
+mod standing;
 mod will;
 
 pub use claim::{Before, Claim, Ownership, Request};
@@ -21,6 +22,7 @@ pub use config::Config;
 pub use document::WillMessage;
 pub use held::{End, Held};
 pub use orphan::{Kind, Orphan};
+pub use standing::Standing;
 pub use will::Wills;
 
 use crate::jetstream::bucket;

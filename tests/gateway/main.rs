@@ -17,6 +17,8 @@ mod events;
 #[cfg(test)]
 mod exactly_once;
 #[cfg(test)]
+mod expiry;
+#[cfg(test)]
 mod explained;
 #[cfg(test)]
 mod hostile;

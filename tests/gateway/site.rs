@@ -73,7 +73,12 @@ impl Site {
 
     /// Starts a gateway in the place of one that ended; it listens elsewhere.
     pub(crate) async fn restart_gateway(&mut self) {
-        self.gateway = run(&self.nats, &self.state, &self.environment).await;
+        self.gateway = self.further_gateway().await;
+    }
+
+    /// One more gateway with the same servers.
+    pub(crate) async fn further_gateway(&self) -> Gateway {
+        run(&self.nats, &self.state, &self.environment).await
     }
 
     /// A backend service at its nats-server.
