@@ -18,6 +18,7 @@ use crate::jetstream;
 use crate::mapping;
 use crate::net;
 use crate::ownership;
+use crate::rpc;
 use crate::session;
 use crate::telemetry;
 
@@ -45,6 +46,8 @@ pub struct Config {
     pub ownership: ownership::Config,
     /// What waits for devices.
     pub downlink: downlink::Config,
+    /// Requests to devices.
+    pub rpc: rpc::Config,
     /// Logins.
     pub auth: auth::Config,
     /// Database of products and devices.
@@ -226,6 +229,7 @@ impl Config {
             ("session", self.session.validate()),
             ("ownership", self.ownership.validate()),
             ("downlink", self.downlink.validate()),
+            ("rpc", self.rpc.validate()),
             ("auth", self.auth.validate()),
             ("database", self.database.pool().validate()),
             ("nats", self.nats.validate()),

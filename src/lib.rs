@@ -18,6 +18,7 @@ pub mod jetstream;
 pub mod connection;
 pub mod registry;
 pub mod router;
+pub mod rpc;
 
 pub mod dlq;
 pub mod downlink;

@@ -53,6 +53,7 @@ struct Queue<M> {
     messages: VecDeque<(M, usize)>,
     bytes: usize,
     command: Option<Command>,
+    rung: bool,
     overflow: Overflow,
     left: bool,
 }
@@ -86,6 +87,8 @@ pub enum Mail<M> {
     Command(Command),
     /// The oldest message.
     Message(M),
+    /// Something waits elsewhere; said once, however often it was rung for.
+    Rung,
     /// Everything behind the messages so far was refused, and will be until the connection rejoins; said once.
     Overflowed,
 }
@@ -101,6 +104,7 @@ impl<M> Mailbox<M> {
                 messages: VecDeque::new(),
                 bytes: 0,
                 command: None,
+                rung: false,
                 overflow: Overflow::No,
                 left: false,
             }),
@@ -176,12 +180,21 @@ impl<M> Mailbox<M> {
         self.waker.wake();
     }
 
+    /// Something waits for the connection elsewhere.
+    pub fn ring(&self) {
+        self.lock().rung = true;
+        self.waker.wake();
+    }
+
     /// The next mail; messages and the overflow stay where they are while `has_room` is false.
     pub fn poll_mail(&self, context: &Context<'_>, has_room: bool) -> Poll<Mail<M>> {
         self.waker.register(context.waker());
         let mut queue = self.lock();
         if let Some(command) = queue.command.take() {
             return Poll::Ready(Mail::Command(command));
+        }
+        if std::mem::take(&mut queue.rung) {
+            return Poll::Ready(Mail::Rung);
         }
         if has_room && let Some((message, bytes)) = queue.messages.pop_front() {
             queue.bytes -= bytes;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use tokio::time::{Sleep, sleep_until};
 
 use super::Shared;
+use super::asking::Asking;
 use super::attachment::Attachment;
 use super::inbound::Inbound;
 use super::keeping::{Keeper, Kept};
@@ -37,6 +38,7 @@ pub(super) struct Driver {
     pub(super) keeper: Keeper,
     pub(super) inbound: Inbound,
     pub(super) outbound: Outbound,
+    pub(super) asking: Asking,
     pub(super) reauthentication: Option<Box<Reauthentication>>,
     timer: Pin<Box<Sleep>>,
     /// Since when the socket has taken none of what waits for it.
@@ -90,6 +92,7 @@ impl Driver {
             keeper: Keeper::new(owned.held, save_interval),
             inbound: Inbound::default(),
             outbound: Outbound::default(),
+            asking: Asking::default(),
             reauthentication: owned.reauthentication,
             timer: Box::pin(sleep_until(deadline.into())),
             write_stalled_since: None,
@@ -170,7 +173,7 @@ impl Driver {
         self.session.has_room() && self.may_send() && !self.draining && self.closing.is_none()
     }
 
-    fn may_send(&self) -> bool {
+    pub(super) fn may_send(&self) -> bool {
         self.wire.outbound_bytes() < self.shared.config.outbound_bytes_max
     }
 
@@ -214,6 +217,7 @@ impl Driver {
                 self.inbound.drop_held();
             }
             Event::Mail(Mail::Message(delivery)) => self.deliver(delivery, false),
+            Event::Mail(Mail::Rung) => self.handle_asks(),
             Event::Mail(Mail::Overflowed) => self.catch_up(),
             Event::Finished(finished) => self.handle_finished(finished),
             Event::Admitted(permit) => self.handle_admitted(permit),

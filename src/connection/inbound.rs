@@ -186,6 +186,7 @@ impl Driver {
             .prepare(&mut self.sender, publish, message_id);
         match prepared {
             Ok(prepared) => {
+                self.answer(publish, prepared.message());
                 self.inbound.outgoing.push_back(Outgoing {
                     is_retained: prepared.retained.is_none(),
                     prepared,

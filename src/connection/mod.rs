@@ -6,6 +6,7 @@
 //! everything of its connection; others reach it through its mailbox only.
 
 pub mod afterlife;
+mod asking;
 mod attachment;
 mod authentication;
 mod config;

@@ -373,6 +373,9 @@ impl Driver {
 
     /// A PUBLISH is written.
     pub(super) fn handle_sent(&mut self, publish: &Publish) {
+        if self.handle_request_sent() {
+            return;
+        }
         self.shared.downlinks.count(Outcome::Sent);
         if publish.qos == QoS::AtMostOnce
             && let Some(sequence) = self.outbound.handing.take()
@@ -392,6 +395,9 @@ impl Driver {
 
     /// A PUBLISH cannot be written to the device; the next one can.
     pub(super) fn handle_unsendable(&mut self, publish: &Publish, outcome: Outcome) {
+        if self.handle_request_unsendable() {
+            return;
+        }
         let source = self.session.handle_undeliverable(publish.packet_id);
         let sequence = match source {
             Some(source) => source.sequence(),

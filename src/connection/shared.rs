@@ -13,6 +13,7 @@ use crate::mapping::Mapping;
 use crate::ownership::Ownership;
 use crate::registry::Registry;
 use crate::router::Router;
+use crate::rpc::Board;
 use crate::session;
 use crate::status::Status;
 use crate::tasks::Tasks;
@@ -53,6 +54,8 @@ pub struct Shared {
     pub reports: Reports,
     /// What becomes of downlinks that devices are done with.
     pub finished: Finished,
+    /// What services ask devices that are connected here.
+    pub asks: Board,
     /// Counters of connections.
     pub metrics: Metrics,
     /// Counters of downlinks.

@@ -23,6 +23,7 @@ use crate::jetstream::{Bucket, Feed, Link, Publisher, Reader, publisher, pulse};
 use crate::mapping::{Mapping, Profile};
 use crate::net::{Accepted, Address, Bound, Connections, Listener, Renewal};
 use crate::ownership::{self, Ownership, Wills};
+use crate::rpc::{self, Board, Desk};
 use crate::status::Status;
 use crate::tasks::{OnExit, Tasks};
 use crate::telemetry;
@@ -74,6 +75,7 @@ impl Parts<'_> {
         let shared = self.shared(authenticator, stores);
         self.start_downlinks(&shared, uplink.clone()).await?;
         self.start_ownership(&shared).await?;
+        self.start_rpc(&shared, &stop).await?;
         let draining = Arc::new(AtomicBool::new(false));
         let http_address = http.local_addr()?;
         let mut bound: Vec<Bound> = listeners.iter().map(Listener::bound).cloned().collect();
@@ -249,6 +251,29 @@ impl Parts<'_> {
         self.services.spawn("janitor", OnExit::Shutdown, run);
     }
 
+    /// Requests to devices, until `stop`.
+    async fn start_rpc(&mut self, shared: &Arc<Shared>, stop: &CancellationToken) -> Result<()> {
+        let metrics = rpc::Metrics::default();
+        metrics.register(&mut self.metrics);
+        let desk = Desk {
+            config: self.config.rpc.clone(),
+            link: self.link.clone(),
+            mapping: Arc::clone(&self.mapping),
+            registry: Arc::clone(&shared.registry),
+            ownership: shared.ownership.clone(),
+            board: shared.asks.clone(),
+            node: shared.run.clone(),
+            tasks: shared.tasks.clone(),
+            metrics,
+            stop: stop.clone(),
+        };
+        if let Some(requests) = desk.open().await.context("requests to devices")? {
+            let run = desk.run(requests);
+            self.services.spawn("requests", OnExit::Shutdown, run);
+        }
+        Ok(())
+    }
+
     /// The node's lease, what other nodes ask of it, and what is owed to devices without a connection.
     async fn start_ownership(&self, shared: &Arc<Shared>) -> Result<()> {
         let ownership = &shared.ownership;
@@ -331,6 +356,7 @@ impl Parts<'_> {
             retained: Retained::new(&self.link, Arc::clone(&self.mapping)),
             reports,
             finished,
+            asks: Board::new(self.config.rpc.device_requests_max),
             metrics,
             downlinks,
             tasks,

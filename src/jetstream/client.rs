@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::shard::wire_headers;
 use super::{Error, VERSION_MIN, Version};
-use crate::message::Message;
+use crate::message::{Headers, Message};
 
 /// How to reach NATS.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -162,6 +162,42 @@ impl Link {
             // It ends with the client.
             drop(state.wait_for(|state| state.connected).await);
         }
+    }
+
+    /// A message as it came, as plain data.
+    #[must_use]
+    pub fn read(message: async_nats::Message) -> Message {
+        let sent = message.headers.unwrap_or_default();
+        let mut headers = Headers::with_capacity(sent.len());
+        for (name, values) in sent.iter() {
+            let name: &str = name.as_ref();
+            for value in values {
+                headers.push(name.to_owned(), value.as_str());
+            }
+        }
+        Message {
+            subject: message.subject.as_str().into(),
+            headers,
+            payload: message.payload,
+        }
+    }
+
+    /// Asks whoever answers under the message's subject, and waits no longer than `limit`.
+    ///
+    /// # Errors
+    /// The client's: nobody is there, or nobody answered in time.
+    pub async fn request(
+        &self,
+        message: Message,
+        limit: Duration,
+    ) -> Result<Message, async_nats::RequestError> {
+        let request = async_nats::Request::new()
+            .headers(wire_headers(&message.headers))
+            .payload(message.payload)
+            .timeout(Some(limit));
+        let subject = message.subject.to_string();
+        let reply = self.client.send_request(subject, request).await?;
+        Ok(Self::read(reply))
     }
 
     /// Whether it stands now; asked of the client, whose events may be late, or lost in a flood of them.

@@ -259,3 +259,29 @@ fn what_cannot_be_written_does_not_stop_the_next() {
         (9, 0)
     );
 }
+
+#[test]
+fn a_request_is_sent_past_the_window_and_leaves_nothing_behind() {
+    let now = Instant::now();
+    for version in [Version::V3_1_1, Version::V5] {
+        let mut session = subscribed(version, now);
+        let mut sequence = 0;
+        while session.has_room() {
+            sequence += 1;
+            session.handle_downlink(downlink(QoS::AtLeastOnce, sequence));
+        }
+        outputs(&mut session);
+        let before = session.record();
+        let request = downlink(QoS::AtLeastOnce, 1).publish;
+        assert!(session.handle_request(request.clone()));
+        let Some(Output::Send(Packet::Publish(sent))) = session.poll_output() else {
+            panic!("nothing to write");
+        };
+        assert_eq!((sent.qos, sent.packet_id), (QoS::AtMostOnce, None));
+        assert_eq!(session.record(), before);
+        let mut other = request;
+        other.topic = "other".into();
+        assert!(!session.handle_request(other));
+        assert_eq!(session.poll_output(), None);
+    }
+}

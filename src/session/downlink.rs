@@ -56,6 +56,18 @@ impl Session {
         Delivered::Sent(self.deliver(publish, source))
     }
 
+    /// Sends a message that is stored nowhere, with QoS 0, if a filter matches its topic; whether one does. Nothing of it is kept,
+    /// and no window holds it back.
+    pub fn handle_request(&mut self, mut publish: Publish) -> bool {
+        let Some(identifiers) = self.subscriptions.selecting(&publish.topic) else {
+            return false;
+        };
+        publish.qos = QoS::AtMostOnce;
+        publish.properties.subscription_identifiers = identifiers;
+        self.send(Packet::Publish(publish));
+        true
+    }
+
     fn deliver(&mut self, mut publish: Publish, source: Source) -> QoS {
         let qos = publish.qos;
         publish.dup = false; // [MQTT-3.3.1-3]

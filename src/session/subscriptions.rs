@@ -174,6 +174,14 @@ impl Subscriptions {
         delivery.ok_or(Delivered::Skipped)
     }
 
+    /// The identifiers of the subscriptions that select a message that is in no stream; none if no filter matches.
+    pub(super) fn selecting(&self, topic: &str) -> Option<Vec<NonZeroU32>> {
+        let selects = |known: &&Granted| !known.filter.is_shared() && known.filter.matches(topic);
+        let mut selecting = self.0.iter().filter(selects).peekable();
+        selecting.peek()?;
+        Some(selecting.filter_map(|known| known.identifier).collect())
+    }
+
     /// How a retained message is delivered to one subscription, if it is still there.
     pub(super) fn delivery_of(&self, filter: &TopicFilter) -> Option<Delivery> {
         let known = self.0.iter().find(|known| known.filter == *filter)?;

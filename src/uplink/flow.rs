@@ -57,6 +57,14 @@ pub struct Prepared {
     live: Option<Subject>,
 }
 
+impl Prepared {
+    /// The message as it will be stored.
+    #[must_use]
+    pub fn message(&self) -> &Message {
+        &self.message
+    }
+}
+
 /// The uplink of one node; cheap to clone.
 #[derive(Clone)]
 pub struct Uplink {

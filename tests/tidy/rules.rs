@@ -34,6 +34,7 @@ const LAYERS: &[Layer] = &[
             "downlink",
             "status",
             "ownership",
+            "rpc",
             "events",
             "gps",
             "outbox",

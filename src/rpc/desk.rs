@@ -1,0 +1,213 @@
+//! Takes requests, finds the device, and replies: the device's answer, or why there is none.
+//!
+//! Who holds a device says the registry of this node, else the device's session document. Another node gets the request by
+//! `_jw.node.<node>.rpc`, as it is, and replies through this one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::{RequestErrorKind, Subscriber};
+use futures_util::StreamExt as _;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::{Ask, Board, Config, Metrics, Refusal};
+use crate::downlink::Delivery;
+use crate::jetstream::Link;
+use crate::mapping::{Call, Mapping};
+use crate::message::{Headers, Message};
+use crate::ownership::Ownership;
+use crate::registry::Registry;
+use crate::tasks::{OnExit, Tasks};
+use crate::telemetry;
+
+/// The nodes' queue group: each request goes to one of them.
+const QUEUE: &str = "jetway-rpc";
+/// The subject of a request that another node passed on.
+const SUBJECT: &str = "Jw-Rpc-Subject";
+/// How much longer than the other node this one waits.
+const FORWARDING: Duration = Duration::from_millis(500);
+
+/// Serves requests to devices; cheap to clone.
+#[derive(Clone)]
+pub struct Desk {
+    /// Limits.
+    pub config: Config,
+    /// The connection to NATS.
+    pub link: Link,
+    /// Subjects and topics.
+    pub mapping: Arc<Mapping>,
+    /// Who is connected here.
+    pub registry: Arc<Registry<Delivery>>,
+    /// Who is connected elsewhere.
+    pub ownership: Ownership,
+    /// The way to connections of this node.
+    pub board: Board,
+    /// This node.
+    pub node: Box<str>,
+    /// Where requests are served.
+    pub tasks: Tasks,
+    /// Counts.
+    pub metrics: Metrics,
+    /// Cancelled when the node stops: nothing is taken any more, and no other node is waited for.
+    pub stop: CancellationToken,
+}
+
+/// What comes in.
+pub struct Requests {
+    of_services: Subscriber,
+    of_nodes: Subscriber,
+}
+
+fn node_subject(node: &str) -> String {
+    format!("_jw.node.{node}.rpc")
+}
+
+/// Why there is no answer, and more than the word says.
+type Refused = (Refusal, Option<String>);
+
+impl Desk {
+    /// Subscribes to requests; none if this profile's devices cannot be asked.
+    ///
+    /// # Errors
+    /// The client's.
+    pub async fn open(&self) -> Result<Option<Requests>, async_nats::SubscribeError> {
+        let Some(calls) = self.mapping.calls() else {
+            return Ok(None);
+        };
+        let client = &self.link.client;
+        let queue = QUEUE.to_owned();
+        Ok(Some(Requests {
+            of_services: client.queue_subscribe(calls.to_string(), queue).await?,
+            of_nodes: client.subscribe(node_subject(&self.node)).await?,
+        }))
+    }
+
+    /// Serves until the node stops.
+    pub async fn run(self, mut requests: Requests) {
+        let places = Arc::new(Semaphore::new(self.config.requests_max));
+        loop {
+            let (request, passed_on) = tokio::select! {
+                () = self.stop.cancelled() => return,
+                request = requests.of_services.next() => (request, false),
+                request = requests.of_nodes.next() => (request, true),
+            };
+            let Some(request) = request else { return };
+            let Some(reply) = request.reply.clone() else {
+                continue;
+            };
+            let reply = reply.as_str().into();
+            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                self.metrics.count(Some(Refusal::Busy));
+                self.link.publish_now(Refusal::Busy.reply(reply, None));
+                continue;
+            };
+            let desk = self.clone();
+            self.tasks.spawn("rpc", OnExit::Log, async move {
+                let message = match desk.serve(request, passed_on).await {
+                    Ok(message) => Message {
+                        subject: reply,
+                        ..message
+                    },
+                    Err((refusal, detail)) => refusal.reply(reply, detail.as_deref()),
+                };
+                if !desk.link.publish_now(message) {
+                    tracing::warn!("reply of a device lost: NATS takes nothing");
+                }
+                drop(place);
+            });
+        }
+    }
+
+    async fn serve(
+        &self,
+        request: async_nats::Message,
+        passed_on: bool,
+    ) -> Result<Message, Refused> {
+        let request = read(request, passed_on);
+        let id = format!("{:016x}", telemetry::random_u64());
+        let served = match self.mapping.call(&request, &id) {
+            Ok(call) => self.ask(&request, call, passed_on).await,
+            Err(error) => Err((Refusal::BadRequest, Some(error.to_string()))),
+        };
+        if !passed_on {
+            self.metrics.count(match &served {
+                Ok(reply) => Refusal::of(reply),
+                Err((refusal, _)) => Some(*refusal),
+            });
+        }
+        served
+    }
+
+    async fn ask(
+        &self,
+        request: &Message,
+        call: Call,
+        passed_on: bool,
+    ) -> Result<Message, Refused> {
+        let asked_ms = call.timeout_ms.unwrap_or(self.config.timeout_ms);
+        let limit = Duration::from_millis(asked_ms.clamp(1, self.config.timeout_max_ms));
+        let key = Mapping::device_tokens(&call.device);
+        let answer = match self.registry.find(&key) {
+            Some(mailbox) => {
+                let (ask, answer) = Ask::new(call);
+                self.board.post(&key, ask);
+                mailbox.ring();
+                let answer = tokio::select! {
+                    biased;
+                    answer = timeout(limit, answer) => answer.unwrap_or(Ok(Err(Refusal::Timeout))),
+                    () = mailbox.left() => Ok(Err(Refusal::Offline)),
+                };
+                self.board.tidy(&key);
+                // Dropped with its connection.
+                answer.unwrap_or(Err(Refusal::Offline))
+            }
+            None if passed_on => Err(Refusal::Offline),
+            None => match self.ownership.standing(&key).await {
+                Err(error) => {
+                    let detail = Some(error.to_string());
+                    return Err((Refusal::Unavailable, detail));
+                }
+                Ok(standing) => match standing.and_then(|standing| standing.node) {
+                    Some(node) if *node != *self.node => self.pass_on(&node, request, limit).await,
+                    Some(_) | None => Err(Refusal::Offline),
+                },
+            },
+        };
+        answer.map_err(|refusal| (refusal, None))
+    }
+
+    /// Lets another node ask; its reply is the reply, whatever it says.
+    async fn pass_on(
+        &self,
+        node: &str,
+        request: &Message,
+        limit: Duration,
+    ) -> Result<Message, Refusal> {
+        let mut passed_on = request.clone();
+        passed_on.headers.push(SUBJECT, request.subject.clone());
+        passed_on.subject = node_subject(node).into();
+        let reply = tokio::select! {
+            () = self.stop.cancelled() => return Err(Refusal::Unavailable),
+            reply = self.link.request(passed_on, limit + FORWARDING) => reply,
+        };
+        reply.map_err(|error| match error.kind() {
+            RequestErrorKind::NoResponders => Refusal::Offline,
+            RequestErrorKind::TimedOut => Refusal::Timeout,
+            _ => Refusal::Unavailable,
+        })
+    }
+}
+
+/// The request as its service sent it.
+fn read(request: async_nats::Message, passed_on: bool) -> Message {
+    let mut message = Link::read(request);
+    if passed_on && let Some(subject) = message.headers.get(SUBJECT) {
+        message.subject = subject.into();
+    }
+    let mut headers = Headers::with_capacity(8);
+    let said = message.headers.iter().filter(|(name, _)| *name != SUBJECT);
+    said.for_each(|(name, value)| headers.push(name.to_owned(), value.to_owned()));
+    Message { headers, ..message }
+}
