@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use bytestring::ByteString;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry as MetricRegistry;
 use tokio::net::TcpListener;
@@ -361,15 +362,15 @@ impl Parts<'_> {
             downlinks,
             tasks,
             run,
-            server_reference: self
-                .config
-                .drain
-                .server_reference
-                .as_deref()
-                .map(Into::into),
+            server_reference: self.server_reference(),
             accepted: AtomicU64::new(0),
             mapping: Arc::clone(&self.mapping),
         })
+    }
+
+    fn server_reference(&self) -> Option<ByteString> {
+        let reference = self.config.drain.server_reference.as_deref();
+        reference.map(Into::into)
     }
 
     /// What becomes of downlinks that are finished.

@@ -78,7 +78,8 @@ impl Mapping {
         let own_topic = self.is_rpc(&subject).then_some(&*down);
         let topic = own_topic.map(|topic| (header::TOPIC, topic));
         let said = message.headers.iter().filter(|(name, _)| {
-            !name.starts_with("Nats-") && !(own_topic.is_some() && *name == header::TOPIC)
+            let is_replaced = own_topic.is_some() && *name == header::TOPIC;
+            !(is_replaced || name.starts_with("Nats-"))
         });
         for (name, value) in topic.into_iter().chain(said) {
             headers.push(name.to_owned(), value.to_owned());

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use async_nats::HeaderMap;
+use async_nats::{HeaderMap, Subscriber};
+use futures_util::StreamExt as _;
 use rumqttc::v5::mqttbytes::v5::{ConnectProperties, PublishProperties};
 use tokio::time::{Instant, timeout};
 
@@ -14,23 +15,26 @@ use crate::support::{Backend, Connect, Device, Gateway, Protocol, Publish, Recei
 /// What a service gets: the code of an error, if it is one, and the payload.
 type Reply = (Option<String>, String);
 
-/// Asks in the background.
-fn ask(
+/// Asks; the reply comes to what is returned.
+async fn ask(
     backend: &Backend,
     subject: &str,
     headers: &[(&str, &str)],
     payload: &str,
-) -> tokio::task::JoinHandle<async_nats::Message> {
+) -> Subscriber {
     let mut map = HeaderMap::new();
     headers
         .iter()
         .for_each(|(name, value)| map.append(*name, *value));
-    let request = async_nats::Request::new()
-        .headers(map)
-        .payload(payload.to_owned().into())
-        .timeout(Some(Duration::from_secs(20)));
-    let (client, subject) = (backend.client.clone(), subject.to_owned());
-    tokio::spawn(async move { client.send_request(subject, request).await.unwrap() })
+    let inbox = backend.client.new_inbox();
+    let replies = backend.subscribe(&inbox).await;
+    let (subject, payload) = (subject.to_owned(), payload.to_owned().into());
+    let client = &backend.client;
+    client
+        .publish_with_reply_and_headers(subject, inbox, map, payload)
+        .await
+        .unwrap();
+    replies
 }
 
 fn read(reply: &async_nats::Message) -> Reply {
@@ -40,8 +44,12 @@ fn read(reply: &async_nats::Message) -> Reply {
     (error.map(|error| error.as_str().to_owned()), payload)
 }
 
-async fn reply(asked: tokio::task::JoinHandle<async_nats::Message>) -> Reply {
-    read(&within("a reply", asked).await.unwrap())
+async fn reply(asked: Subscriber) -> Reply {
+    read(&message(asked).await)
+}
+
+async fn message(mut asked: Subscriber) -> async_nats::Message {
+    within("a reply", asked.next()).await.unwrap()
 }
 
 async fn refused(
@@ -50,7 +58,7 @@ async fn refused(
     headers: &[(&str, &str)],
     payload: &str,
 ) -> String {
-    let (error, body) = reply(ask(backend, subject, headers, payload)).await;
+    let (error, body) = reply(ask(backend, subject, headers, payload).await).await;
     let body: serde_json::Value = serde_json::from_str(&body).unwrap();
     let error = error.expect("an error");
     assert_eq!(body["error"], error);
@@ -75,7 +83,7 @@ async fn a_device_is_asked_by_an_rpc_topic_and_its_answer_is_stored_as_always() 
         let who = site.device();
         let mut device = listener(&site.gateway, protocol, &who, "$rpc/down/+").await;
         let subject = who.subject("device.rpc.mqtt.rpc");
-        let asked = ask(&backend, &subject, &[("Jw-User-a", "b")], "question");
+        let asked = ask(&backend, &subject, &[("Jw-User-a", "b")], "question").await;
         let question = device.next().await;
         assert_eq!((question.text(), question.qos), ("question", 0));
         let topic = answer_topic(&question);
@@ -95,9 +103,9 @@ async fn a_device_is_asked_by_an_rpc_topic_and_its_answer_is_stored_as_always() 
         }
         device.publish(answer);
         assert_eq!(device.acked().await.unwrap().reason, 0);
-        let reply = within("a reply", asked).await.unwrap();
-        assert_eq!(read(&reply), (None, "answer".to_owned()));
-        let headers = reply.headers.unwrap();
+        let answered = message(asked).await;
+        assert_eq!(read(&answered), (None, "answer".to_owned()));
+        let headers = answered.headers.unwrap();
         assert_eq!(headers.get("Jw-Topic").unwrap().as_str(), topic);
         if protocol == Protocol::V5 {
             assert_eq!(headers.get("Jw-User-c").unwrap().as_str(), "d");
@@ -113,13 +121,10 @@ async fn a_device_is_asked_by_an_rpc_topic_and_its_answer_is_stored_as_always() 
                 .is_empty()
         );
         // The same answer again answers nothing.
-        let late = ask(&backend, &subject, &[("Jw-Timeout-Ms", "300")], "again");
+        let late = ask(&backend, &subject, &[("Jw-Timeout-Ms", "300")], "again").await;
         device.next().await;
         assert_eq!(device.publish_acked(&topic, "old").await, 0);
-        let (error, _) = within("a reply", late)
-            .await
-            .map(|late| read(&late))
-            .unwrap();
+        let (error, _) = reply(late).await;
         assert_eq!(error.as_deref(), Some("timeout"));
     }
 }
@@ -136,8 +141,8 @@ async fn a_thing_model_method_is_answered_by_its_msg_token() {
             format!(r#"{{"method":"action","msgToken":"{token}","actionID":"open"}}"#)
         };
         let (first, second) = (
-            ask(&backend, &subject, &[], &of("1")),
-            ask(&backend, &subject, &[], &of("2")),
+            ask(&backend, &subject, &[], &of("1")).await,
+            ask(&backend, &subject, &[], &of("2")).await,
         );
         for _ in 0..2 {
             assert_eq!(device.next().await.topic, who.topic("$thing/down/action"));
@@ -170,7 +175,7 @@ async fn mqtt_5_answers_on_the_response_topic_and_3_1_1_is_asked_by_its_rpc_topi
         let mut device = listener(&site.gateway, protocol, &who, "$ota/down/+").await;
         assert_eq!(device.subscribe(&who.topic("$rpc/down/+")).await, 1);
         let subject = who.subject("device.rpc.mqtt.ota");
-        let asked = ask(&backend, &subject, &[("Jw-Type", "report")], "version?");
+        let asked = ask(&backend, &subject, &[("Jw-Type", "report")], "version?").await;
         let question = device.next().await;
         let topic = match question.properties {
             Some(properties) => {
@@ -208,7 +213,7 @@ async fn who_cannot_be_asked_is_known_at_once() {
         );
         // It leaves while it is asked.
         let thing = who.subject("device.rpc.mqtt.thing");
-        let asked = ask(&backend, &thing, &long, r#"{"msgToken":"1"}"#);
+        let asked = ask(&backend, &thing, &long, r#"{"msgToken":"1"}"#).await;
         device.next().await;
         device.disconnect().await;
         assert_eq!(reply(asked).await.0.as_deref(), Some("offline"));
@@ -245,7 +250,7 @@ async fn g39_a_request_that_is_too_large_for_the_device_is_refused_and_disturbs_
     let large = "x".repeat(300);
     assert_eq!(refused(&backend, &subject, &[], &large).await, "too_large");
     // No window holds a request back.
-    let asked = ask(&backend, &subject, &[], r#"{"msgToken":"1"}"#);
+    let asked = ask(&backend, &subject, &[], r#"{"msgToken":"1"}"#).await;
     assert_eq!(device.next().await.qos, 0);
     assert_eq!(
         device
@@ -277,12 +282,12 @@ async fn requests_are_bounded_for_each_device_and_for_a_node() {
     let mut asked = Vec::new();
     let mut questions = Vec::new();
     for _ in 0..2 {
-        asked.push(ask(&backend, &subject, &[], "x"));
+        asked.push(ask(&backend, &subject, &[], "x").await);
         questions.push(device.next().await);
     }
     assert_eq!(refused(&backend, &subject, &[], "x").await, "busy");
     let others = other.subject("device.rpc.mqtt.rpc");
-    let third = ask(&backend, &others, &[], "x");
+    let third = ask(&backend, &others, &[], "x").await;
     let question = another.next().await;
     assert_eq!(refused(&backend, &others, &[], "x").await, "busy");
     assert_eq!(another.publish_acked(&answer_topic(&question), "").await, 0);
@@ -291,7 +296,7 @@ async fn requests_are_bounded_for_each_device_and_for_a_node() {
         assert_eq!(device.publish_acked(&answer_topic(&question), "").await, 0);
         assert_eq!(reply(asked).await.0, None);
     }
-    let again = ask(&backend, &subject, &[], "x");
+    let again = ask(&backend, &subject, &[], "x").await;
     let question = device.next().await;
     assert_eq!(device.publish_acked(&answer_topic(&question), "y").await, 0);
     assert_eq!(reply(again).await, (None, "y".to_owned()));
@@ -313,7 +318,7 @@ async fn a_device_is_asked_through_whichever_node_has_it() {
     // Whichever node a request comes to.
     for round in 0..20 {
         for (who, device) in here.iter().zip(&mut devices) {
-            let asked = ask(&backend, &who.subject("device.rpc.mqtt.rpc"), &[], "x");
+            let asked = ask(&backend, &who.subject("device.rpc.mqtt.rpc"), &[], "x").await;
             let question = device.next().await;
             let answer = format!("{round}");
             let topic = answer_topic(&question);
