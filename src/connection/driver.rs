@@ -33,7 +33,7 @@ pub(super) struct Driver {
     pub(super) wire: Wire,
     pub(super) session: Session,
     pub(super) sender: Sender,
-    pub(super) connection: Connection,
+    pub(super) connection: Arc<Connection>,
     pub(super) mailbox: Arc<Mailbox<Delivery>>,
     pub(super) keeper: Keeper,
     pub(super) inbound: Inbound,
@@ -49,7 +49,7 @@ pub(super) struct Driver {
 
 /// What a connection has of its device.
 pub(super) struct Owned {
-    pub(super) connection: Connection,
+    pub(super) connection: Arc<Connection>,
     /// Its place in the registry.
     pub(super) mailbox: Arc<Mailbox<Delivery>>,
     /// Its session.

@@ -85,7 +85,7 @@ impl Driver {
 async fn say_over(
     shared: &Shared,
     keeper: Keeper,
-    connection: Connection,
+    connection: Arc<Connection>,
     end: End,
     reason: CloseReason,
 ) {

@@ -316,7 +316,7 @@ impl Admitted {
                 return Err((wire, unavailable()));
             }
         }
-        let mut connection = Connection {
+        let connection = Connection {
             device: self.device.id.clone(),
             client_id: (*self.connect.client_id).into(),
             connection_id: format!("{}.{number}", shared.run).into(),
@@ -343,7 +343,7 @@ impl Admitted {
                 return Err((wire, unavailable()));
             }
         };
-        connection.epoch = held.epoch();
+        let connection = Arc::clone(held.connection());
         mailbox.set_epoch(connection.epoch);
         shared.status.connected(connected, &connection);
         let start = start(shared, &self.agreement, &connection, before);
@@ -417,6 +417,8 @@ fn start(shared: &Shared, agreement: &Agreement, connection: &Connection, before
     Start {
         id: match &restored {
             Some(record) => record.id.clone(),
+            // What is not stored needs no name.
+            None if agreement.session_expiry_s == 0 => Box::default(),
             None => connection.connection_id.clone(),
         },
         restored,

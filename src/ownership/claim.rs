@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::document::{ConnectionDocument, Document, WillDocument};
+use super::document::{Document, WillDocument};
 use super::held::{Held, MARKER, retry};
 use super::lease::Lease;
 use super::{Config, Error, NODES, Orphan, SESSIONS, WillMessage, Wills, release};
@@ -40,7 +40,7 @@ struct Inner {
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// `P.D`.
-    pub key: &'a str,
+    pub key: &'a Arc<str>,
     /// The connection; its epoch is not known yet.
     pub connection: &'a Connection,
     /// Whether it begins anew.
@@ -142,7 +142,7 @@ impl Ownership {
                 let mut document = document.clone();
                 if document.is_connected() {
                     tracing::info!(
-                        key = request.key,
+                        key = %request.key,
                         "a connection that does not answer is cut off"
                     );
                 } else if !request.goes_on(&document) {
@@ -179,10 +179,12 @@ impl Ownership {
             Err(bucket::Error::Conflict { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        document.epoch = revision;
+        document.set_epoch(revision);
+        // Whoever writes it next knows better.
+        document.session = None;
         let held = Held {
             ownership: self.clone(),
-            key: request.key.into(),
+            key: Arc::clone(request.key),
             revision,
             document: Box::new(document),
         };
@@ -211,7 +213,7 @@ impl Ownership {
             return self.sessions().delete(key, expected, MARKER).await;
         };
         document.epoch = document.epoch_at(revision);
-        if document.connection.is(connection_id) {
+        if *document.connection.connection_id == *connection_id {
             document.will = None;
             document.node = None;
             document.disconnect(now);
@@ -257,8 +259,8 @@ impl Before {
         let goes_on = request.goes_on(&document);
         match document.session {
             None => Self::Nothing,
-            Some(record) if goes_on => Self::Restored(record),
-            Some(record) => Self::Discarded(record),
+            Some(record) if goes_on => Self::Restored(*record),
+            Some(record) => Self::Discarded(*record),
         }
     }
 }
@@ -288,12 +290,14 @@ impl Request<'_> {
             node: Some(node.into()),
             disconnected_at_ms: None,
             epoch: 0,
-            connection: ConnectionDocument::from(self.connection),
+            connection: Arc::new(self.connection.clone()),
             expiry_s: self.expiry_s,
-            will: self.will.map(WillDocument::new),
+            will: self.will.map(|will| Box::new(WillDocument::new(will))),
             session: match before {
-                Before::Restored(record) => Some(record.clone()),
-                Before::Nothing | Before::Discarded(_) => (self.expiry_s > 0).then(begun),
+                Before::Restored(record) => Some(Box::new(record.clone())),
+                Before::Nothing | Before::Discarded(_) => {
+                    (self.expiry_s > 0).then(|| Box::new(begun()))
+                }
             },
         }
     }

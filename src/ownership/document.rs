@@ -3,13 +3,15 @@
 //! Unknown fields are tolerated, so that nodes of two releases can share a bucket.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::BytesMut;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::device::{self, Connection, DeviceId};
+use crate::device::{Connection, DeviceId};
 use crate::mqtt::{Codec, Packet, PacketId, Publish, QoS, Version};
 use crate::session::Record;
 
@@ -24,21 +26,25 @@ pub(super) struct Document {
     pub(super) disconnected_at_ms: Option<u64>,
     /// The revision of the claim; 0: of this very write, which could not know it.
     pub(super) epoch: u64,
-    /// The connection that holds it, or held it last.
-    pub(super) connection: ConnectionDocument,
+    /// The connection that holds it, or held it last; its epoch stands above.
+    #[serde(
+        serialize_with = "write_connection",
+        deserialize_with = "read_connection"
+    )]
+    pub(super) connection: Arc<Connection>,
     /// How long it outlives its connection, in seconds.
     pub(super) expiry_s: u32,
     /// The Will, until it is published or given up.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) will: Option<WillDocument>,
+    pub(super) will: Option<Box<WillDocument>>,
     /// The session state; none if it ends with its connection.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) session: Option<Record>,
+    pub(super) session: Option<Box<Record>>,
 }
 
 /// [`Connection`], written down.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ConnectionDocument {
+#[derive(Serialize, Deserialize)]
+struct ConnectionDocument {
     product: String,
     name: String,
     client_id: Box<str>,
@@ -63,28 +69,30 @@ impl From<&Connection> for ConnectionDocument {
     }
 }
 
-impl ConnectionDocument {
-    /// Whether it is the connection of this id.
-    pub(super) fn is(&self, connection_id: &str) -> bool {
-        *self.connection_id == *connection_id
-    }
+fn write_connection<S: Serializer>(
+    connection: &Arc<Connection>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    ConnectionDocument::from(&**connection).serialize(serializer)
+}
 
-    /// The connection of this epoch.
-    pub(super) fn connection(&self, epoch: u64) -> Result<Connection, device::Error> {
-        let versions = [Version::V3_1_1, Version::V5].map(Version::as_str);
-        Ok(Connection {
-            device: DeviceId::new(&self.product, &self.name)?,
-            client_id: self.client_id.clone(),
-            connection_id: self.connection_id.clone(),
-            epoch,
-            version: versions
-                .into_iter()
-                .find(|version| *version == self.version)
-                .unwrap_or_default(),
-            peer: self.peer,
-            connected_at_ms: self.connected_at_ms,
-        })
-    }
+fn read_connection<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Arc<Connection>, D::Error> {
+    let found = ConnectionDocument::deserialize(deserializer)?;
+    let versions = [Version::V3_1_1, Version::V5].map(Version::as_str);
+    Ok(Arc::new(Connection {
+        device: DeviceId::new(&found.product, &found.name).map_err(D::Error::custom)?,
+        client_id: found.client_id,
+        connection_id: found.connection_id,
+        epoch: 0,
+        version: versions
+            .into_iter()
+            .find(|version| *version == found.version)
+            .unwrap_or_default(),
+        peer: found.peer,
+        connected_at_ms: found.connected_at_ms,
+    }))
 }
 
 /// A Will: what to publish, and how long to wait for the device before.
@@ -168,6 +176,12 @@ impl Document {
         }
     }
 
+    /// Sets the epoch, of the connection as well.
+    pub(super) fn set_epoch(&mut self, epoch: u64) {
+        self.epoch = epoch;
+        Arc::make_mut(&mut self.connection).epoch = epoch;
+    }
+
     pub(super) fn is_connected(&self) -> bool {
         self.disconnected_at_ms.is_none()
     }
@@ -205,7 +219,7 @@ impl Document {
 
     /// Takes the Will out if it is due.
     pub(super) fn take_due_will(&mut self, now_ms: u64) -> Option<Publish> {
-        let due = |will: &mut WillDocument| will.due_ms.is_some_and(|due| due <= now_ms);
+        let due = |will: &mut Box<WillDocument>| will.due_ms.is_some_and(|due| due <= now_ms);
         self.will.take_if(due)?.publish()
     }
 }

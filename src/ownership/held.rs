@@ -7,6 +7,7 @@ use tokio::time::sleep;
 
 use super::document::Document;
 use super::{Error, Ownership};
+use crate::device::Connection;
 use crate::jetstream::bucket::{self, Expect};
 use crate::mqtt::Publish;
 use crate::session::Record;
@@ -44,19 +45,28 @@ impl Held {
         self.document.epoch
     }
 
+    /// The connection that holds it, with its epoch.
+    #[must_use]
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.document.connection
+    }
+
     /// Writes the session state.
     ///
     /// # Errors
     /// [`Error::Fenced`] is final; after [`Error::Unavailable`] it may be tried again.
     pub async fn save(&mut self, session: Record) -> Result<(), Error> {
-        self.document.session = Some(session);
-        self.write(Write::Put(None)).await
+        self.document.session = Some(Box::new(session));
+        let written = self.write(Write::Put(None)).await;
+        // What is written is not kept beside what the connection knows.
+        self.document.session = None;
+        written
     }
 
     /// The connection is over: sets how it left, which [`Self::settle`] writes; gives the Will if it is to be published before.
     pub fn leave(&mut self, end: End) -> Option<Publish> {
         let now = telemetry::now_unix_ms();
-        self.document.session = end.session;
+        self.document.session = end.session.map(Box::new);
         self.document.expiry_s = end.expiry_s;
         if !end.will {
             self.document.will = None;

@@ -28,7 +28,7 @@ pub struct Orphan {
     /// What is owed.
     pub kind: Kind,
     /// The connection that it had.
-    pub connection: Connection,
+    pub connection: Arc<Connection>,
     /// The Will, if it is to be published now.
     pub will: Option<Publish>,
     /// The session, to be settled when that is done.
@@ -76,10 +76,7 @@ impl Ownership {
         revision: u64,
         mut document: Document,
     ) -> Result<Option<Orphan>, Error> {
-        document.epoch = document.epoch_at(revision);
-        let Ok(connection) = document.connection.connection(document.epoch) else {
-            return Ok(None);
-        };
+        document.set_epoch(document.epoch_at(revision));
         document.node = Some(self.node().into());
         let expected = Expect::Revision(revision);
         let written = self
@@ -102,7 +99,7 @@ impl Ownership {
         let will = document.take_due_will(now_ms);
         Ok(Some(Orphan {
             kind,
-            connection,
+            connection: Arc::clone(&document.connection),
             will,
             held: Held {
                 ownership: self.clone(),

@@ -28,7 +28,7 @@ impl Ownership {
                 .is_connected()
                 .then(|| document.node.clone())
                 .flatten(),
-            session: document.session,
+            session: document.session.map(|session| *session),
         }))
     }
 }
