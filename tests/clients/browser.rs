@@ -8,23 +8,27 @@ use std::process::Stdio;
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::{get, post};
+use axum::serve::Serve;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
 use crate::beside;
-use crate::open::{Open, check};
+use crate::open::check;
+use crate::site::Site;
 use crate::support::{node_packages, within};
 
-/// Serves the page; what it posts comes out of the channel.
-async fn serve(arguments: String) -> (SocketAddr, mpsc::UnboundedReceiver<String>) {
+/// The page's server, not running yet, and its address; what the page posts goes into the channel.
+async fn server(
+    arguments: String,
+    seen: mpsc::Sender<String>,
+) -> (SocketAddr, Serve<TcpListener, Router, Router>) {
     let read = |path| std::fs::read_to_string(path).unwrap();
     let [page, flows] = ["browser.html", "flows.mjs"].map(|name| read(beside(name)));
     let mqtt = read(node_packages().join("mqtt/dist/mqtt.min.js"));
     let file =
         |kind: &'static str, content: String| get(async move || ([(CONTENT_TYPE, kind)], content));
-    let (seen, posted) = mpsc::unbounded_channel();
     let router = Router::new()
         .route("/", file("text/html", page))
         .route("/flows.mjs", file("text/javascript", flows))
@@ -32,12 +36,11 @@ async fn serve(arguments: String) -> (SocketAddr, mpsc::UnboundedReceiver<String
         .route("/arguments", file("application/json", arguments))
         .route(
             "/seen",
-            post(async move |body: String| seen.send(body).unwrap()),
+            post(async move |body: String| seen.send(body).await.unwrap()),
         );
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(axum::serve(listener, router).into_future());
-    (address, posted)
+    (address, axum::serve(listener, router))
 }
 
 /// Opens the page in a browser with a profile of its own. The test's authority is none that the browser knows.
@@ -63,13 +66,15 @@ fn browse(address: SocketAddr, profile: &TempDir) -> Child {
 
 #[tokio::test]
 async fn mqtt_js_in_chromium() {
-    let open = Open::start().await;
-    let (address, mut posted) = serve(open.arguments().to_string()).await;
+    let site = Site::open().await;
+    let (sender, mut posted) = mpsc::channel(1);
+    let (address, server) = server(site.arguments().to_string(), sender).await;
     let profile = tempfile::tempdir().unwrap();
     let mut browser = browse(address, &profile);
     let log = || std::fs::read_to_string(profile.path().join("log")).unwrap();
     let seen = tokio::select! {
         seen = within("the page's report", posted.recv()) => seen.unwrap(),
+        ended = server.into_future() => panic!("the page's server: {ended:?}"),
         ended = browser.wait() => panic!("chromium: {ended:?}\n{}", log()),
     };
     browser.kill().await.unwrap();

@@ -20,11 +20,19 @@ mod browser;
 #[cfg(test)]
 mod mosquitto;
 #[cfg(test)]
+mod mosquitto_open;
+#[cfg(test)]
+mod mqtt_js;
+#[cfg(test)]
 mod open;
 #[cfg(test)]
 mod paho;
 #[cfg(test)]
+mod rumqttc;
+#[cfg(test)]
 mod scram;
+#[cfg(test)]
+mod site;
 
 /// A file of this folder.
 fn beside(name: &str) -> PathBuf {

@@ -5,57 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::support::pki::{Key, Pair, Pki};
-use crate::support::{DevOptions, Gateway};
+use crate::site::{Site, VERSIONS};
 use crate::{run_node, run_python};
-
-const VERSIONS: [&str; 2] = ["3.1.1", "5.0"];
-
-/// A gateway with the open profile and a listener of each kind.
-pub(crate) struct Open {
-    pub(crate) gateway: Gateway,
-    /// Issued the certificate of `tls` and `wss`.
-    pub(crate) ca: Pair,
-    _pki: Pki,
-}
-
-impl Open {
-    pub(crate) async fn start() -> Self {
-        let pki = Pki::new();
-        let ca = pki.authority("ca");
-        let certificate = pki.leaf("server", Key::Ecdsa, &ca, 1).settings();
-        let listener = |transport, more: &str| {
-            format!("{{ listen = '127.0.0.1:0', transport = '{transport}'{more} }}")
-        };
-        let secure = format!(", {certificate}");
-        let listeners = [
-            listener("tls", &secure),
-            listener("ws", ""),
-            listener("wss", &secure),
-        ];
-        let listeners = format!("[{}]", listeners.join(", "));
-        let gateway = Gateway::dev(DevOptions {
-            arguments: ["--profile", "open"].map(str::to_owned).into(),
-            environment: vec![("JETWAY_LISTENER".to_owned(), listeners)],
-            ..DevOptions::default()
-        })
-        .await;
-        Self {
-            gateway,
-            ca,
-            _pki: pki,
-        }
-    }
-
-    /// What the programs want to know: the listeners by their transports, and whom to trust.
-    pub(crate) fn arguments(&self) -> Value {
-        let mut listeners = json!({"tcp": self.gateway.mqtt()});
-        for listener in &self.gateway.ready.listeners {
-            listeners[&listener.transport] = json!(listener.listen);
-        }
-        json!({"listeners": listeners, "ca": self.ca.certificate, "versions": VERSIONS})
-    }
-}
 
 /// What a client sees in the flows.
 pub(crate) fn expected(version: &str) -> Value {
@@ -98,12 +49,12 @@ const TRANSPORTS: [&str; 4] = ["tcp", "tls", "ws", "wss"];
 
 #[tokio::test]
 async fn paho() {
-    let open = Open::start().await;
-    check(&run_python("open.py", &open.arguments()), &TRANSPORTS);
+    let site = Site::open().await;
+    check(&run_python("open.py", &site.arguments()), &TRANSPORTS);
 }
 
 #[tokio::test]
 async fn mqtt_js() {
-    let open = Open::start().await;
-    check(&run_node("open.mjs", &open.arguments()), &TRANSPORTS);
+    let site = Site::open().await;
+    check(&run_node("open.mjs", &site.arguments()), &TRANSPORTS);
 }

@@ -99,6 +99,9 @@ async fn a_device_and_a_service_talk() {
             true => json!({"ContentType": "text/plain", "UserProperty": [["shift", "night"]]}),
         };
         assert_eq!(seen["down_properties"], properties);
+        // Its connection was cut: there is its Will, and its session waits.
+        assert_eq!(seen["will"], json!(["gone", "2"]));
+        assert_eq!(seen["resumed"], json!([true, "meanwhile", 1]));
         assert_eq!(seen["disconnect"], 0);
     }
 }

@@ -39,11 +39,12 @@ async def main(mqtt, nats_url, version, who):
     durable = await stream.pull_subscribe(f"device.up.*.*.{name}", durable=f"talk-{version[0]}", stream="DEVICE_UP")
     await service.flush()
 
-    device = Device(mqtt, who, version)
+    up = f"$thing/up/property/{path}"
+    device = Device(mqtt, who, version, stored=True)
+    device.client.will_set(up, "gone", qos=2)
     seen["connack"] = device.connect()
     seen["suback"] = device.subscribe(f"$thing/down/+/{path}", qos=2)
     seen["suback_other"] = device.subscribe(f"$thing/down/+/{path}x")
-    up = f"$thing/up/property/{path}"
     device.publish(up, "zero", qos=0)
     seen["puback"] = device.publish(up, "one", user_properties(version))
     seen["pubcomp"] = device.publish(up, "two", qos=2)
@@ -63,8 +64,17 @@ async def main(mqtt, nats_url, version, who):
     seen["down"] = [down.topic, down.payload.decode(), down.qos, down.retain]
     seen["down_properties"] = down.properties.json() if down.properties else {}
 
+    device.cut()
+    [will] = await durable.fetch(1, timeout=DEADLINE_S)
+    seen["will"] = [will.data.decode(), will.headers["Jw-Qos"]]
+    await stream.publish(f"device.down.thing.{name}", b"meanwhile", headers={"Jw-Qos": "1"})
+    device = Device(mqtt, who, version, stored=True)
+    assert device.connect()[0] == 0
+    [down] = await asyncio.to_thread(device.expect, "message")
+    seen["resumed"] = [device.session_present, down.payload.decode(), down.qos]
+
     seen["disconnect"] = device.disconnect()
-    await service.drain()
+    await service.close()
     print(json.dumps(seen))
 
 

@@ -138,11 +138,11 @@ async fn refusal(protocol: Protocol, address: SocketAddr, who: &DemoDevice) -> u
 
 /// The device, once it is let in again.
 async fn returned(address: SocketAddr, who: &DemoDevice) -> Device {
-    eventually("the device is let in again", async || {
+    Box::pin(eventually("the device is let in again", async || {
         let connect = Connect::new(Protocol::V5, address, &who.credentials);
         let connected = Device::connect_with(connect).await;
         connected.map_err(|refused| format!("{refused:?}"))
-    })
+    }))
     .await
 }
 
