@@ -1,7 +1,5 @@
 //! A node stands still (SIGSTOP) while its clients go elsewhere, and goes on later: it has nothing to say about them any more.
 
-use std::time::Instant;
-
 use jetway::mqtt::{QoS, Version};
 
 use crate::client::{Client, Hello, Step};
@@ -31,7 +29,6 @@ async fn g01_a_node_stopped_during_a_takeover_says_nothing_when_it_goes_on() {
     }
     first.pause().await;
     let mut clients = Vec::new();
-    let started = Instant::now();
     for (hello, down, stored, old, publish) in &mut moved {
         // What the old connection would write if it were still one.
         let packet_id = publish.packet_id.unwrap().get();
@@ -50,16 +47,10 @@ async fn g01_a_node_stopped_during_a_takeover_says_nothing_when_it_goes_on() {
         }
         clients.push(new);
     }
-    println!("taken by force: {} in {:?}", moved.len(), started.elapsed());
     first.resume();
-    let resumed = Instant::now();
     for (_, _, _, old, _) in &mut moved {
         old.closed().await;
     }
-    println!(
-        "the old connections ended {:?} after SIGCONT",
-        resumed.elapsed()
-    );
     eventually("the first node has no connections", async || {
         match first.metric("jetway_connections").await {
             0.0 => Ok(()),
