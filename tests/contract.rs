@@ -423,11 +423,19 @@ fn published(mapping: &Mapping, topic: &str, out: &mut String) {
         panic!("{:?} is not retained", uplink.retained);
     };
     writeln!(out, "  retained {}", kept.subject).expect("a text grows");
-    let more = kept
+    // The same headers, but for these.
+    let stored = &uplink.message.headers;
+    for (name, _) in stored
+        .iter()
+        .filter(|(name, _)| kept.headers.get(name).is_none())
+    {
+        writeln!(out, "  without  {name}").expect("a text grows");
+    }
+    for (name, value) in kept
         .headers
         .iter()
-        .skip(uplink.message.headers.iter().count());
-    for (name, value) in more {
+        .filter(|(name, _)| stored.get(name).is_none())
+    {
         writeln!(out, "  header   {name}: {value}").expect("a text grows");
     }
     out.push('\n');

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rumqttc::v5::mqttbytes::v5::ConnectProperties;
 
+use crate::events::events;
 use crate::site::{BOTH, Registered, Site};
 use crate::support::{Backend, Connect, Device, Protocol, Received, eventually};
 
@@ -108,6 +109,8 @@ async fn g07_unacknowledged_downlinks_come_first_with_dup_and_the_same_packet_id
         // Answered behind the PUBACKs.
         assert_eq!(device.publish_acked(&who.reports(), "").await, 0);
         drop(device);
+        // Until its end is noticed, more is sent to it, and would be sent again.
+        events(&backend, &who, 4).await;
         send(&backend, &who, 10..13).await;
         let mut device = Device::connect_with(connect).await.unwrap();
         assert!(device.session_present);
