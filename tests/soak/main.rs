@@ -107,9 +107,15 @@ async fn every_client_receives_what_it_must() {
             .iter()
             .map(|it| format!("{} {}\n", it.subject, it.text()));
         fs::write(folder.join("sessions.txt"), sessions.collect::<String>()).unwrap();
-        for (node, server) in servers.nodes.iter().enumerate() {
-            fs::write(folder.join(format!("node-{node}.log")), server.log()).unwrap();
+        for (node, before) in servers.logs.iter().enumerate() {
+            let log = before.clone() + &servers.nodes[node].log();
+            fs::write(folder.join(format!("node-{node}.log")), log).unwrap();
         }
+        let events = backend.messages("DEVICE_STATUS", ">").await;
+        let events = events
+            .iter()
+            .map(|it| format!("{} {}\n", it.sequence, it.text()));
+        fs::write(folder.join("status.txt"), events.collect::<String>()).unwrap();
         // Their logs are in the folder.
         drop(servers);
         panic!("{}", explain(&faults, &journals, &folder));
@@ -213,7 +219,7 @@ async fn stream(backend: &Backend) -> Vec<Stored> {
 
 /// Waits for the Wills that must come, but not in vain for ever: the verdict tells which have not.
 async fn wills_are_due(backend: &Backend, model: &Model) {
-    let deadline = Instant::now() + Duration::from_secs(15);
+    let deadline = Instant::now() + Duration::from_secs(25);
     let wait = async || {
         let stream = stream(backend).await;
         let is_there = |text: &str| stream.iter().any(|stored| stored.text == text);

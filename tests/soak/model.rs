@@ -15,7 +15,7 @@ use super::world::Outage;
 /// What clocks and tasks may be late.
 const SLACK: Duration = Duration::from_millis(1_000);
 /// How long a gateway may take to notice that another one is dead.
-const LEASE: Duration = Duration::from_secs(6);
+const LEASE: Duration = Duration::from_secs(12);
 
 /// A message.
 #[derive(Debug)]
@@ -146,7 +146,8 @@ struct Walk<'a> {
     client: usize,
     sessions: Vec<Session>,
     stored: Stored,
-    /// The last sign of the session.
+    /// When its last connection began, and the last sign of it.
+    begun: Moment,
     alive: Moment,
     life: Option<Life>,
     connection: usize,
@@ -156,16 +157,18 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(model: &'a mut Model, outages: &'a [Outage], client: usize) -> Self {
+        let start = Moment {
+            tick: 0,
+            at: Duration::ZERO,
+        };
         Self {
             model,
             outages,
             client,
             sessions: Vec::new(),
             stored: Stored::No,
-            alive: Moment {
-                tick: 0,
-                at: Duration::ZERO,
-            },
+            begun: start,
+            alive: start,
             life: None,
             connection: 0,
             pending: None,
@@ -357,12 +360,16 @@ impl<'a> Walk<'a> {
             Stored::Yes { expiry_s, .. } if expiry_s == LONG_S => Some(true),
             Stored::Yes { expiry_s, ended } => {
                 let expiry = Duration::from_secs(expiry_s.into());
+                // A gateway that could not be heard was taken for dead, and the time began then.
+                if self.disturbed(self.begun, now) {
+                    return None;
+                }
                 if now.at < self.alive.at + expiry.saturating_sub(SLACK) {
                     return Some(true);
                 }
                 let noticed = ended?;
                 let over = life.connecting.at > noticed.at + expiry + SLACK * 2;
-                (over && !self.disturbed(noticed, now)).then_some(false)
+                over.then_some(false)
             }
         }
     }
@@ -405,7 +412,7 @@ impl<'a> Walk<'a> {
                 ..Session::default()
             });
         }
-        self.alive = now;
+        (self.begun, self.alive) = (now, now);
         self.stored = match life.expiry_s {
             0 => Stored::No,
             expiry_s => Stored::Yes {

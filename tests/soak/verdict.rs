@@ -226,7 +226,9 @@ impl<'a> Verdict<'a> {
         if sent.is_none() && !receipt.text.is_empty() {
             return self.fault(client, format!("{receipt:?} was never sent"));
         }
-        let first = sent.map_or(receipt.tick, |sent| sent.first);
+        // One without a text is sent again whatever became of the subscription [MQTT-3.10.4-3].
+        let unknown = if receipt.dup { 0 } else { receipt.tick };
+        let first = sent.map_or(unknown, |sent| sent.first);
         let is_own = sent.is_some_and(|sent| sent.publisher == client);
         let (mut highest, mut lowest) = (None, QoS::AtMostOnce);
         for window in &session.windows {
