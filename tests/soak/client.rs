@@ -6,59 +6,62 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytestring::ByteString;
 use jetway::mqtt::{
-    Ack, Connack, Connect, ConnectProperties, Disconnect, Packet, PacketId, Publish, QoS,
-    ReasonCode, Subscribe, Subscription, TopicFilter, TopicName, Unsubscribe, Version, Will,
+    Packet, PacketId, Publish, QoS, Subscribe, Subscription, TopicFilter, Unsubscribe,
 };
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::connection::{Connection, Over};
-use super::journal::{Ended, Entry, Event, Moment};
-use super::schedule::{Act, Character, Death, End, LONG_S, Life};
+use super::journal::{Entry, Event, Moment};
+use super::schedule::{Act, Character, Life};
 use super::world::World;
 
 /// Own messages that may wait for their acknowledgement.
 const WINDOW: usize = 16;
 /// How long an answer may take, with servers dying meanwhile.
-const ANSWER_MAX: Duration = Duration::from_secs(30);
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// A client.
 pub(crate) struct Client {
     pub(crate) character: Character,
     pub(crate) journal: Vec<Entry>,
-    world: Arc<World>,
+    pub(crate) world: Arc<World>,
     /// Its own QoS 1 and 2 messages, in order.
-    unacknowledged: Vec<Unacknowledged>,
+    pub(crate) unacknowledged: Vec<Unacknowledged>,
     /// QoS 2 messages whose PUBREL has not come, by packet identifier.
-    received: HashMap<u16, String>,
+    pub(crate) received: HashMap<u16, String>,
     packet_id: u16,
     messages: u64,
     /// Of this connection.
-    link: Link,
+    pub(crate) link: Link,
 }
 
-struct Unacknowledged {
-    packet_id: PacketId,
-    text: String,
-    publish: Publish,
-    released: bool,
+/// One of a client's own messages.
+pub(crate) struct Unacknowledged {
+    pub(crate) packet_id: PacketId,
+    pub(crate) text: String,
+    pub(crate) publish: Publish,
+    /// Whether PUBREC has come.
+    pub(crate) released: bool,
 }
 
 /// What a client knows of its connection.
 #[derive(Default)]
-struct Link {
+pub(crate) struct Link {
     /// SUBSCRIBE and UNSUBSCRIBE without an answer.
-    asked: HashMap<u16, Asked>,
+    pub(crate) asked: HashMap<u16, Asked>,
     /// Messages without the last answer, and how many there may be.
-    unanswered: usize,
-    receive_maximum: Option<u16>,
+    pub(crate) unanswered: usize,
+    pub(crate) receive_maximum: Option<u16>,
     /// Answers that are held back, if they are.
-    mute: Option<Vec<Packet>>,
-    goodbye: Option<String>,
+    pub(crate) mute: Option<Vec<Packet>>,
+    /// The reason of the gateway's DISCONNECT.
+    pub(crate) goodbye: Option<String>,
 }
 
-enum Asked {
+/// A SUBSCRIBE or an UNSUBSCRIBE, with the numbers of wishes.
+pub(crate) enum Asked {
     Subscribe(Vec<usize>),
     Unsubscribe(usize),
 }
@@ -77,13 +80,13 @@ impl Client {
         }
     }
 
-    fn note(&mut self, event: Event) -> Moment {
+    pub(crate) fn note(&mut self, event: Event) -> Moment {
         let moment = self.world.clock.now();
         self.journal.push(Entry { moment, event });
         moment
     }
 
-    fn wrong(&mut self, what: impl Into<String>) {
+    pub(crate) fn wrong(&mut self, what: impl Into<String>) {
         self.note(Event::Wrong(what.into()));
     }
 
@@ -114,127 +117,7 @@ impl Client {
         Ok(())
     }
 
-    /// Connects to the gateway of this life, or to another one.
-    pub(crate) async fn connect(&mut self, number: u64, life: &Life) -> Option<Connection> {
-        let nodes = &self.world.nodes;
-        let version = self.character.version;
-        let mut node = life.node;
-        let mut opened = Connection::open(nodes[node], version, life.death).await;
-        if opened.is_err() {
-            node = (node + 1) % nodes.len();
-            opened = Connection::open(nodes[node], version, life.death).await;
-        }
-        let mut connection = opened.ok()?;
-        if life.clean {
-            self.forget();
-        }
-        self.link = Link {
-            receive_maximum: life.receive_maximum,
-            ..Link::default()
-        };
-        let will = life.will.map(|will| (will.qos, will.delay_s));
-        self.note(Event::Connecting {
-            life: number,
-            node,
-            clean: life.clean,
-            expiry_s: life.expiry_s,
-            will,
-        });
-        connection.send(&self.connect_packet(number, life));
-        match self.connack(&mut connection).await {
-            Ok(Some(connack)) if connack.reason == ReasonCode::Success => {
-                let present = connack.session_present;
-                self.note(Event::Connected { present });
-                if !present {
-                    self.forget();
-                }
-                self.resend(&mut connection);
-                if connection.dies_handled() {
-                    self.over(Over::Died);
-                    return None;
-                }
-                Some(connection)
-            }
-            Ok(Some(connack)) => {
-                let reason = format!("{:?}", connack.reason);
-                self.note(Event::Refused { reason });
-                None
-            }
-            Ok(None) => {
-                self.wrong("no CONNACK");
-                self.over(Over::Died);
-                None
-            }
-            Err(over) => {
-                self.over(over);
-                None
-            }
-        }
-    }
-
-    async fn connack(&mut self, connection: &mut Connection) -> Result<Option<Connack>, Over> {
-        match connection.next(true, Instant::now() + ANSWER_MAX).await? {
-            Some(Packet::Connack(connack)) => Ok(Some(connack)),
-            Some(packet) => {
-                self.wrong(format!("instead of a CONNACK: {packet:?}"));
-                Err(Over::Died)
-            }
-            None => Ok(None),
-        }
-    }
-
-    fn connect_packet(&self, number: u64, life: &Life) -> Packet {
-        let is_v5 = self.character.version == Version::V5;
-        let index = self.character.index;
-        let will = life.will.map(|will| Will {
-            topic: TopicName::try_from(bytestring::ByteString::from(format!("w/{index}"))).unwrap(),
-            payload: Bytes::from(will_text(index, number)),
-            qos: will.qos,
-            retain: false,
-            delay_interval: will.delay_s,
-            properties: Default::default(),
-        });
-        let properties = match is_v5 {
-            true => ConnectProperties {
-                session_expiry_interval: (life.expiry_s > 0).then_some(life.expiry_s),
-                receive_maximum: life.receive_maximum.and_then(|max| max.try_into().ok()),
-                ..ConnectProperties::default()
-            },
-            false => ConnectProperties::default(),
-        };
-        Packet::Connect(Box::new(Connect {
-            version: self.character.version,
-            clean_start: life.clean,
-            keep_alive: 60,
-            client_id: self.character.client_id().into(),
-            username: None,
-            password: None,
-            will,
-            properties,
-        }))
-    }
-
-    fn forget(&mut self) {
-        self.unacknowledged.clear();
-        self.received.clear();
-    }
-
-    /// [MQTT-4.4.0-1]
-    fn resend(&mut self, connection: &mut Connection) {
-        for at in 0..self.unacknowledged.len() {
-            let waiting = &mut self.unacknowledged[at];
-            if waiting.released {
-                let ack = Ack::new(waiting.packet_id, ReasonCode::Success);
-                connection.send(&Packet::Pubrel(ack));
-            } else {
-                waiting.publish.dup = true;
-                let (text, publish) = (waiting.text.clone(), waiting.publish.clone());
-                self.send(connection, &text, publish);
-            }
-        }
-    }
-
-    fn send(&mut self, connection: &mut Connection, text: &str, publish: Publish) {
+    pub(crate) fn send(&mut self, connection: &mut Connection, text: &str, publish: Publish) {
         self.note(Event::Publish {
             text: text.to_owned(),
             topic: publish.topic.to_string(),
@@ -440,190 +323,6 @@ impl Client {
         self.unacknowledged.is_empty() && self.received.is_empty() && self.link.unanswered == 0
     }
 
-    fn handle(&mut self, connection: &mut Connection, packet: Packet) {
-        match packet {
-            Packet::Publish(publish) => self.handle_publish(connection, &publish),
-            Packet::Pubrel(ack) => {
-                self.received.remove(&ack.packet_id.get());
-                let ack = Ack::new(ack.packet_id, ReasonCode::Success);
-                self.answer(connection, Packet::Pubcomp(ack));
-            }
-            Packet::Puback(ack) => self.handle_acknowledged(&ack, QoS::AtLeastOnce),
-            Packet::Pubrec(ack) => {
-                self.handle_acknowledged(&ack, QoS::ExactlyOnce);
-                if !ack.reason.is_error() {
-                    let ack = Ack::new(ack.packet_id, ReasonCode::Success);
-                    connection.send(&Packet::Pubrel(ack));
-                }
-            }
-            Packet::Pubcomp(ack) => {
-                let before = self.unacknowledged.len();
-                self.unacknowledged
-                    .retain(|waiting| waiting.packet_id != ack.packet_id || !waiting.released);
-                if self.unacknowledged.len() == before || ack.reason.is_error() {
-                    self.wrong(format!("{ack:?} (PUBCOMP) unasked for"));
-                }
-            }
-            Packet::Suback(suback) => match self.link.asked.remove(&suback.packet_id.get()) {
-                Some(Asked::Subscribe(wishes)) => {
-                    let granted = |number: &usize| match self.character.wishes[*number].qos {
-                        QoS::AtMostOnce => ReasonCode::Success,
-                        QoS::AtLeastOnce => ReasonCode::GrantedQoS1,
-                        QoS::ExactlyOnce => ReasonCode::GrantedQoS2,
-                    };
-                    let expected: Vec<_> = wishes.iter().map(granted).collect();
-                    let error = suback.reasons != expected;
-                    self.note(Event::Subscribed { wishes, error });
-                }
-                _ => self.wrong(format!("{suback:?} unasked for")),
-            },
-            Packet::Unsuback(unsuback) => match self.link.asked.remove(&unsuback.packet_id.get()) {
-                Some(Asked::Unsubscribe(wish)) => drop(self.note(Event::Unsubscribed { wish })),
-                _ => self.wrong(format!("{unsuback:?} unasked for")),
-            },
-            Packet::Disconnect(disconnect) => {
-                self.link.goodbye = Some(format!("{:?}", disconnect.reason));
-            }
-            packet => self.wrong(format!("{packet:?}")),
-        }
-    }
-
-    fn handle_publish(&mut self, connection: &mut Connection, publish: &Publish) {
-        let payload = std::str::from_utf8(&publish.payload).unwrap();
-        let text = payload.split(' ').next().unwrap_or_default().to_owned();
-        let packet_id = publish.packet_id.map_or(0, PacketId::get);
-        let known = self.received.get(&packet_id);
-        let again = publish.qos == QoS::ExactlyOnce
-            && known.is_some_and(|known| *known == text || publish.retain && publish.dup);
-        // A retained one that is sent again is the one of then, which may be another.
-        let other = known.filter(|known| **known != text && !(publish.retain && publish.dup));
-        let other = other.cloned();
-        self.note(Event::Received {
-            text: text.clone(),
-            topic: publish.topic.to_string(),
-            qos: publish.qos,
-            retain: publish.retain,
-            packet_id,
-            dup: publish.dup,
-            again,
-        });
-        if let Some(other) = other {
-            self.wrong(format!(
-                "packet identifier {packet_id} of {text} waits for the PUBREL of {other}"
-            ));
-        }
-        let Some(packet_id) = publish.packet_id else {
-            return;
-        };
-        self.link.unanswered += 1;
-        let maximum = self.link.receive_maximum.map_or(65_535, usize::from);
-        if self.link.unanswered > maximum {
-            self.wrong(format!("more than Receive Maximum {maximum}"));
-        }
-        let ack = Ack::new(packet_id, ReasonCode::Success);
-        match publish.qos {
-            QoS::ExactlyOnce => {
-                self.received.insert(packet_id.get(), text);
-                self.answer(connection, Packet::Pubrec(ack));
-            }
-            _ => self.answer(connection, Packet::Puback(ack)),
-        }
-    }
-
-    fn handle_acknowledged(&mut self, ack: &Ack, qos: QoS) {
-        let position = self
-            .unacknowledged
-            .iter()
-            .position(|waiting| waiting.packet_id == ack.packet_id && waiting.publish.qos == qos);
-        let Some(position) = position else {
-            return self.wrong(format!("{ack:?} unasked for"));
-        };
-        let error = ack.reason.is_error();
-        let waiting = &mut self.unacknowledged[position];
-        let first = !std::mem::replace(&mut waiting.released, true);
-        let text = waiting.text.clone();
-        if qos == QoS::AtLeastOnce || error {
-            self.unacknowledged.remove(position);
-        }
-        if first {
-            self.note(Event::Acknowledged { text, error });
-        }
-    }
-
-    fn answer(&mut self, connection: &mut Connection, packet: Packet) {
-        if let Some(held) = &mut self.link.mute {
-            return held.push(packet);
-        }
-        if matches!(packet, Packet::Puback(_) | Packet::Pubcomp(_)) {
-            self.link.unanswered = self.link.unanswered.saturating_sub(1);
-        }
-        connection.send(&packet);
-    }
-
-    fn over(&mut self, over: Over) {
-        let how = match over {
-            Over::Lost => Ended::Lost(self.link.goodbye.take()),
-            Over::Died => Ended::Dropped,
-        };
-        self.note(Event::Ended { how });
-    }
-
-    /// Ends a connection; gives it back if it is left to the next one.
-    pub(crate) async fn end(
-        &mut self,
-        over: Result<(), Over>,
-        end: End,
-        mut connection: Connection,
-    ) -> Option<Connection> {
-        if let Err(over) = over {
-            self.over(over);
-            return None;
-        }
-        connection.survive();
-        let is_v5 = self.character.version == Version::V5;
-        match end {
-            End::Stay => {
-                self.note(Event::Ended { how: Ended::Left });
-                return Some(connection);
-            }
-            End::DisconnectWithWill if is_v5 => self.disconnect(connection, true).await,
-            End::Disconnect => self.disconnect(connection, false).await,
-            End::Drop | End::DisconnectWithWill => self.over(Over::Died),
-        }
-        None
-    }
-
-    async fn disconnect(&mut self, mut connection: Connection, will: bool) {
-        self.note(Event::Disconnecting { will });
-        connection.send(&Packet::Disconnect(Disconnect::new(match will {
-            true => ReasonCode::DisconnectWithWillMessage,
-            false => ReasonCode::Success,
-        })));
-        let deadline = Instant::now() + ANSWER_MAX;
-        // What comes now is not handled any more.
-        while let Ok(Some(_)) = connection.next(true, deadline).await {}
-        match (connection.is_flushed(), Instant::now() < deadline) {
-            (true, true) => drop(self.note(Event::Ended { how: Ended::Closed })),
-            (false, true) => self.over(Over::Lost),
-            (_, false) => self.wrong("not closed after DISCONNECT"),
-        }
-    }
-
-    /// The last life: takes up its session and waits until `sentinel` has come, the last message of all for it.
-    pub(crate) fn last_life(&self) -> Life {
-        Life {
-            node: self.character.index % self.world.nodes.len(),
-            clean: false,
-            expiry_s: LONG_S,
-            receive_maximum: None,
-            will: None,
-            death: None::<Death>,
-            acts: Vec::new(),
-            end: End::Stay,
-            away_ms: 0,
-        }
-    }
-
     /// Waits for the sentinel and for the end of all handshakes.
     pub(crate) async fn drain(&mut self, connection: &mut Connection, sentinel: &str) {
         let drained = |client: &Self| client.has(sentinel) && client.is_quiet();
@@ -634,20 +333,8 @@ impl Client {
             Err(over) => self.over(over),
         }
     }
-
-    /// Keeps reading until told to stop.
-    pub(crate) async fn idle(&mut self, connection: &mut Connection, limit: Duration) {
-        if let Ok(Err(over)) = timeout(limit, self.listen(connection, limit)).await {
-            self.over(over);
-        }
-    }
-}
-
-/// The text of a Will.
-pub(crate) fn will_text(client: usize, life: u64) -> String {
-    format!("w{client}.{life}")
 }
 
 fn filter(text: &str) -> TopicFilter {
-    TopicFilter::try_from(bytestring::ByteString::from(text)).unwrap()
+    TopicFilter::try_from(ByteString::from(text)).unwrap()
 }

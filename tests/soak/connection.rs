@@ -94,11 +94,11 @@ impl Connection {
             tokio::select! {
                 biased;
                 writable = self.stream.writable(), if !self.outbound.is_empty() => {
-                    writable.map_err(|_| Over::Lost)?;
+                    writable.map_err(|_lost| Over::Lost)?;
                     self.write()?;
                 }
                 readable = self.stream.readable(), if reads => {
-                    readable.map_err(|_| Over::Lost)?;
+                    readable.map_err(|_lost| Over::Lost)?;
                     match self.stream.try_read_buf(&mut self.inbound) {
                         Ok(0) => return Err(Over::Lost),
                         Ok(_) => {}

@@ -109,7 +109,7 @@ impl Character {
         Self {
             index,
             version,
-            retain_as_published: is_v5 && index % 3 == 0,
+            retain_as_published: is_v5 && index.is_multiple_of(3),
             wishes,
         }
     }
@@ -284,6 +284,21 @@ impl Life {
                 1 => random.between(10, 200),
                 _ => 0,
             },
+        }
+    }
+
+    /// The life behind all others: takes up the session, to be kept for long.
+    pub(crate) fn last(character: &Character) -> Self {
+        Self {
+            node: character.index % NODES,
+            clean: false,
+            expiry_s: LONG_S,
+            receive_maximum: None,
+            will: None,
+            death: None,
+            acts: Vec::new(),
+            end: End::Stay,
+            away_ms: 0,
         }
     }
 }

@@ -23,9 +23,9 @@ pub(crate) struct World {
 /// The processes.
 pub(crate) struct Servers {
     pub(crate) nats: NatsServer,
-    pub(crate) nodes: Vec<Gateway>,
+    nodes: Vec<Gateway>,
     /// What those wrote that were killed.
-    pub(crate) logs: Vec<String>,
+    logs: Vec<String>,
 }
 
 /// A time in which a server was not all right.
@@ -69,6 +69,14 @@ impl Servers {
             outages.extend(self.inflict(world, &fault).await);
         }
         outages
+    }
+
+    /// What each gateway wrote, in all its lives.
+    pub(crate) fn logs(&self) -> Vec<String> {
+        let nodes = self.logs.iter().zip(&self.nodes);
+        nodes
+            .map(|(before, node)| before.clone() + &node.log())
+            .collect()
     }
 
     async fn inflict(&mut self, world: &World, fault: &Fault) -> Vec<Outage> {
