@@ -7,9 +7,9 @@ use std::path::Path;
 
 use bytes::Bytes;
 use jetway::device::{DeviceId, Direction};
-use jetway::mapping::{Form, Mapping, Profile, Receipt, Retained, Settings, Stream, Tree};
+use jetway::mapping::{Form, Holder, Mapping, Profile, Receipt, Retained, Settings, Stream, Tree};
 use jetway::message::{Headers, Message};
-use jetway::mqtt::{Publish, PublishProperties, QoS};
+use jetway::mqtt::{PacketId, Publish, PublishProperties, QoS};
 
 /// Compares a text with a golden file.
 fn golden(name: &str, actual: &str) {
@@ -418,6 +418,20 @@ fn published(mapping: &Mapping, topic: &str, out: &mut String) {
     .expect("a text grows");
     for (name, value) in uplink.message.headers.iter() {
         writeln!(out, "  header   {name}: {value}").expect("a text grows");
+    }
+    let holder = Holder {
+        tokens: &Mapping::device_tokens(&client),
+        session: "0198c0de",
+    };
+    let packet_id = PacketId::new(7).expect("more than 0");
+    let held = holder
+        .hold(uplink.message.clone(), packet_id)
+        .expect("it is short");
+    writeln!(out, "  held     {}", held.subject).expect("a text grows");
+    for (name, value) in held.headers.iter() {
+        if uplink.message.headers.get(name) != Some(value) && !name.starts_with("Jw-User-") {
+            writeln!(out, "  header   {name}: {value}").expect("a text grows");
+        }
     }
     let Some(Retained::Set(kept)) = uplink.retained else {
         panic!("{:?} is not retained", uplink.retained);

@@ -22,7 +22,7 @@ use super::wire::Wire;
 use crate::device::Connection;
 use crate::downlink::{Delivery, Outcome};
 use crate::jetstream::Permit;
-use crate::mqtt::{Packet, ReasonCode};
+use crate::mqtt::{Packet, PacketId, ReasonCode};
 use crate::ownership::Held;
 use crate::registry::{Command, Mail, Mailbox};
 use crate::session::{CloseReason, Output, Session};
@@ -62,7 +62,7 @@ enum Event {
     Mail(Mail<Delivery>),
     Finished(u64),
     Admitted(Permit),
-    Retained,
+    Readied(Option<PacketId>),
     Kept(Kept),
     Fetched(Fetched),
     Reauthentication(Stepped),
@@ -137,8 +137,8 @@ impl Driver {
         if let Poll::Ready(permit) = self.inbound.poll_permit(context) {
             return Poll::Ready(Event::Admitted(permit));
         }
-        if let Poll::Ready(()) = self.inbound.poll_retained(context) {
-            return Poll::Ready(Event::Retained);
+        if let Poll::Ready(nothing_held) = self.inbound.poll_readied(context) {
+            return Poll::Ready(Event::Readied(nothing_held));
         }
         if let Poll::Ready(kept) = self.keeper.poll_kept(context) {
             return Poll::Ready(Event::Kept(kept));
@@ -221,7 +221,7 @@ impl Driver {
             Event::Mail(Mail::Overflowed) => self.catch_up(),
             Event::Finished(finished) => self.handle_finished(finished),
             Event::Admitted(permit) => self.handle_admitted(permit),
-            Event::Retained => self.handle_retained(),
+            Event::Readied(nothing_held) => self.handle_readied(nothing_held),
             Event::Kept(kept) => self.handle_kept(kept),
             Event::Fetched(fetched) => self.handle_fetched(fetched),
             Event::Reauthentication(stepped) => self.handle_stepped(stepped),
@@ -267,6 +267,10 @@ impl Driver {
                     publish,
                     message_id,
                 } => self.publish(&publish, message_id, permit.take()),
+                Output::Hold { publish, packet_id } => {
+                    self.hold_until_released(&publish, packet_id, permit.take());
+                }
+                Output::Release(packet_id) => self.release(packet_id),
                 Output::Authorize(subscribe) => {
                     let attachment = Attachment::of(self);
                     self.session

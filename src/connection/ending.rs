@@ -72,6 +72,7 @@ impl Driver {
         if expiry_s == 0 {
             self.lose_unfinished();
         }
+        self.leave_released(expiry_s == 0);
         End {
             session: (expiry_s > 0).then(|| self.session.record()),
             expiry_s,

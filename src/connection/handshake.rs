@@ -14,7 +14,7 @@ use super::driver::{Driver, Owned};
 use super::metrics::Rejected;
 use super::reauthentication::Reauthentication;
 use super::wire::Wire;
-use super::{Shared, afterlife, attachment, authentication};
+use super::{Shared, afterlife, attachment, authentication, releasing};
 use crate::auth;
 use crate::auth::acl::Action;
 use crate::device::{Connection, Device, Scope};
@@ -343,6 +343,9 @@ impl Admitted {
                 return Err((wire, unavailable()));
             }
         };
+        if matches!(before, Before::Discarded(_)) && shared.session.publishes_at_release {
+            releasing::forget_all(shared, &key).await;
+        }
         let connection = Arc::clone(held.connection());
         mailbox.set_epoch(connection.epoch);
         shared.status.connected(connected, &connection);

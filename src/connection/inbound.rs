@@ -9,23 +9,36 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use super::Shared;
 use super::driver::Driver;
+use super::releasing::{Place, Released};
+use super::{Shared, releasing};
 use crate::jetstream::Permit;
-use crate::mqtt::{Packet, Publish, QoS};
+use crate::mapping::Holder;
+use crate::mqtt::{Packet, PacketId, Publish, QoS};
 use crate::session::{Admission, CloseReason};
-use crate::uplink::{Prepared, not_stored};
+use crate::uplink::{Error, Prepared, not_stored};
 
 type WaitingPermit = Pin<Box<dyn Future<Output = Permit> + Send>>;
-type Retaining = Pin<Box<dyn Future<Output = Outgoing> + Send>>;
+/// Gives the packet identifier under which nothing is held.
+type Readying = Pin<Box<dyn Future<Output = Result<Message, PacketId>> + Send>>;
 
-/// A message that the session let go, on its way to the stream.
-struct Outgoing {
+/// What the session let go.
+#[expect(clippy::large_enum_variant, reason = "most are messages, and a box for each costs more")]
+enum Outgoing {
+    Message(Message),
+    /// A held message that is still to be read.
+    Release(PacketId),
+}
+
+/// A message on its way to the stream.
+struct Message {
     prepared: Prepared,
     bytes: usize,
     permit: Option<Permit>,
     /// Whether nothing is left to be done before: its retained copy is written, or it has none.
     is_retained: bool,
+    /// Where it was held.
+    held: Option<Place>,
 }
 
 #[derive(Default)]
@@ -34,12 +47,13 @@ pub(super) struct Inbound {
     pub(super) finished: u64,
     /// A PUBLISH that has no room yet, or a SUBSCRIBE behind messages that are not stored yet.
     held: Option<Box<Packet>>,
-    /// In order; the first waits for its permit, or one before it for its retained copy.
+    /// In order; the first waits for its permit, or for what is before it.
     outgoing: VecDeque<Outgoing>,
     /// The permit that the first of `outgoing`, or else `held`, waits for.
     waiting: Option<WaitingPermit>,
-    /// The message before all of `outgoing`, whose retained copy is being written.
-    retaining: Option<Retaining>,
+    /// The message before all of `outgoing`, which is read, or whose retained copy is written.
+    readying: Option<Readying>,
+    pub(super) released: Released,
     /// PINGREQs that were answered before the packets ahead of them were handled.
     answered_pings: u32,
 }
@@ -50,7 +64,7 @@ impl Inbound {
     }
 
     fn is_publishing(&self) -> bool {
-        !self.outgoing.is_empty() || self.retaining.is_some()
+        !self.outgoing.is_empty() || self.readying.is_some()
     }
 
     /// What was not begun is not begun any more.
@@ -70,14 +84,20 @@ impl Inbound {
         Poll::Ready(permit)
     }
 
-    pub(super) fn poll_retained(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Some(retaining) = &mut self.retaining else {
+    /// Ready when the message before all others may go; gives the packet identifier if there is none to release.
+    pub(super) fn poll_readied(&mut self, context: &mut Context<'_>) -> Poll<Option<PacketId>> {
+        let Some(readying) = &mut self.readying else {
             return Poll::Pending;
         };
-        let outgoing = ready!(retaining.as_mut().poll(context));
-        self.retaining = None;
-        self.outgoing.push_front(outgoing);
-        Poll::Ready(())
+        let readied = ready!(readying.as_mut().poll(context));
+        self.readying = None;
+        Poll::Ready(match readied {
+            Ok(message) => {
+                self.outgoing.push_front(Outgoing::Message(message));
+                None
+            }
+            Err(packet_id) => Some(packet_id),
+        })
     }
 }
 
@@ -179,20 +199,47 @@ impl Driver {
         message_id: Option<Box<str>>,
         permit: Option<Permit>,
     ) {
+        let uplink = &self.shared.uplink;
+        let prepared = uplink.prepare(&mut self.sender, publish, message_id);
+        self.publish_prepared(publish, prepared, permit);
+    }
+
+    /// Stores a message of the session aside, behind those before it.
+    pub(super) fn hold_until_released(
+        &mut self,
+        publish: &Publish,
+        packet_id: PacketId,
+        permit: Option<Permit>,
+    ) {
+        let (uplink, session) = (&self.shared.uplink, self.session.id());
+        let prepared = uplink.hold(&mut self.sender, publish, packet_id, session);
+        self.publish_prepared(publish, prepared, permit);
+    }
+
+    /// Stores what was held where it belongs, behind those before it.
+    pub(super) fn release(&mut self, packet_id: PacketId) {
+        let release = Outgoing::Release(packet_id);
+        self.inbound.outgoing.push_back(release);
+        self.publish_outgoing();
+    }
+
+    fn publish_prepared(
+        &mut self,
+        publish: &Publish,
+        prepared: Result<Prepared, Error>,
+        permit: Option<Permit>,
+    ) {
         self.shared.metrics.publishes.inc();
-        let prepared = self
-            .shared
-            .uplink
-            .prepare(&mut self.sender, publish, message_id);
         match prepared {
             Ok(prepared) => {
                 self.answer(publish, prepared.message());
-                self.inbound.outgoing.push_back(Outgoing {
+                self.inbound.outgoing.push_back(Outgoing::Message(Message {
                     is_retained: prepared.retained.is_none(),
                     prepared,
                     bytes: publish.content_bytes(),
                     permit,
-                });
+                    held: None,
+                }));
                 self.publish_outgoing();
             }
             Err(error) => {
@@ -207,27 +254,38 @@ impl Driver {
 
     /// Publishes what the session let go, as far as there is room.
     fn publish_outgoing(&mut self) {
-        while self.inbound.retaining.is_none()
+        while self.inbound.readying.is_none()
             && self.inbound.waiting.is_none()
-            && let Some(mut first) = self.inbound.outgoing.pop_front()
+            && let Some(first) = self.inbound.outgoing.pop_front()
         {
+            let mut first = match first {
+                Outgoing::Message(message) => message,
+                Outgoing::Release(packet_id) => {
+                    self.inbound.readying = Some(self.read_held(packet_id));
+                    continue;
+                }
+            };
             let bytes = first.bytes;
             first.permit = first
                 .permit
                 .or_else(|| self.shared.uplink.try_permit(bytes));
             match first.permit.take() {
                 None => {
+                    let first = Outgoing::Message(first);
                     self.inbound.outgoing.push_front(first);
                     self.wait_for_permit(bytes);
                 }
                 Some(permit) if first.is_retained => {
+                    if let Some(place) = first.held {
+                        self.inbound.released.push(self.sender.accepted, place);
+                    }
                     let prepared = first.prepared;
                     let sender = &mut self.sender;
                     self.shared.uplink.publish(sender, prepared, permit);
                 }
                 permit => {
                     first.permit = permit;
-                    self.inbound.retaining = Some(Box::pin(retain(self.shared.clone(), first)));
+                    self.inbound.readying = Some(Box::pin(retain(self.shared.clone(), first)));
                 }
             }
         }
@@ -236,8 +294,28 @@ impl Driver {
         }
     }
 
+    fn read_held(&self, packet_id: PacketId) -> Readying {
+        let (shared, tokens) = (self.shared.clone(), self.sender.tokens.clone());
+        let session: Box<str> = self.session.id().into();
+        Box::pin(async move {
+            let holder = Holder {
+                tokens: &tokens,
+                session: &session,
+            };
+            let held = releasing::read(&shared, holder, packet_id).await;
+            let (prepared, place) = held.ok_or(packet_id)?;
+            Ok(Message {
+                is_retained: prepared.retained.is_none(),
+                bytes: prepared.message().wire_bytes(),
+                prepared,
+                permit: None,
+                held: Some(place),
+            })
+        })
+    }
+
     pub(super) fn handle_admitted(&mut self, permit: Permit) {
-        if let Some(first) = self.inbound.outgoing.front_mut() {
+        if let Some(Outgoing::Message(first)) = self.inbound.outgoing.front_mut() {
             first.permit = Some(permit);
             self.publish_outgoing();
         } else if let Some(packet) = self.inbound.held.take() {
@@ -246,9 +324,13 @@ impl Driver {
         self.resume();
     }
 
-    /// A retained copy is written, so the message itself may go.
-    pub(super) fn handle_retained(&mut self) {
+    /// A message may go, or there is none to release.
+    pub(super) fn handle_readied(&mut self, nothing_held: Option<PacketId>) {
+        if let Some(packet_id) = nothing_held {
+            self.session.handle_nothing_held(packet_id);
+        }
         self.publish_outgoing();
+        self.drain_outputs(None);
         self.resume();
     }
 
@@ -257,12 +339,14 @@ impl Driver {
         for (number, refusal) in self.sender.receipts.take_refused() {
             self.session
                 .handle_stored(number.saturating_sub(self.inbound.finished));
+            self.inbound.released.refused(number);
             self.session.handle_not_stored(not_stored(&refusal));
             self.inbound.finished = number + 1;
         }
         self.session
             .handle_stored(finished.saturating_sub(self.inbound.finished));
         self.inbound.finished = self.inbound.finished.max(finished);
+        self.forget_released();
         self.drain_outputs(None);
         self.resume();
     }
@@ -284,10 +368,10 @@ impl Driver {
     }
 }
 
-async fn retain(shared: Arc<Shared>, mut outgoing: Outgoing) -> Outgoing {
-    if let Some(retained) = &outgoing.prepared.retained {
+async fn retain(shared: Arc<Shared>, mut message: Message) -> Result<Message, PacketId> {
+    if let Some(retained) = &message.prepared.retained {
         shared.retained.write(retained).await;
     }
-    outgoing.is_retained = true;
-    outgoing
+    message.is_retained = true;
+    Ok(message)
 }

@@ -20,6 +20,7 @@ mod metrics;
 mod outbound;
 mod reading;
 mod reauthentication;
+mod releasing;
 mod shared;
 mod wire;
 

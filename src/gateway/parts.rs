@@ -313,6 +313,8 @@ impl Parts<'_> {
         let mut session = self.config.session.clone();
         session.packet_bytes_max = self.packet_bytes_max();
         session.shared_subscriptions = self.config.profile == Profile::Open;
+        // A device is told that its message is in its stream, and there are no subscribers who could be surprised.
+        session.publishes_at_release = self.config.profile == Profile::Open;
         let tasks = self.services.group();
         let finished = self.finished(downlink::Parts {
             mapping: Arc::clone(&self.mapping),

@@ -123,6 +123,33 @@ impl Reader {
         Backlog::all(self.clone(), filters)
     }
 
+    /// The last message of a literal subject, never a stale one.
+    ///
+    /// # Errors
+    /// [`Error::Unanswered`], [`Error::Refused`].
+    pub async fn last_on(&self, subject: &str) -> Result<Option<Stored>, Error> {
+        match self.direct.is_replicated().await? {
+            false => self.direct.last(subject).await,
+            true => {
+                let query = json!({ "last_by_subj": subject });
+                self.direct.leader_get(&query).await
+            }
+        }
+    }
+
+    /// Removes the messages of a subject filter, up to and with this sequence.
+    ///
+    /// # Errors
+    /// [`Error::Unanswered`], [`Error::Refused`].
+    pub async fn purge(&self, filter: &str, up_to: u64) -> Result<(), Error> {
+        let api = format!("$JS.API.STREAM.PURGE.{}", self.direct.stream());
+        let query = json!({ "filter": filter, "seq": up_to.saturating_add(1) });
+        match self.direct.api(&api, &query).await? {
+            Ok(_purged) => Ok(()),
+            Err(error) => Err(error.refused(&api)),
+        }
+    }
+
     /// Removes the message with this sequence; whether it was there.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 //! What holds afterwards: a topic has at most one rule, a subject has at most one rule and one stream, and a live copy
 //! is stored nowhere.
 
+use super::held;
 use super::rule::{Rule, is_token};
 use super::settings::{Profile, Settings};
 use super::source::Fault;
@@ -144,6 +145,13 @@ fn check_stream(rule: &Rule, streams: &Filed, faults: &mut Vec<Fault>) {
             );
             fault(&subject.place, message);
         }
+    }
+    if rule.direction == Direction::Both && !streams.stores_all(name, held::ALL) {
+        let message = format!(
+            "key `stream`: {} is not stored in {name}, expected it in that stream's subjects",
+            held::ALL
+        );
+        fault(&rule.stream.place, message);
     }
     if let Some(live) = &rule.live
         && let Some(storing) = streams.storing(&live.value.filter())

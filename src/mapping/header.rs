@@ -25,6 +25,10 @@ pub(super) const CORRELATION: &str = "Jw-Correlation";
 pub(super) const RECEIPT: &str = "Jw-Receipt";
 /// The client that published it.
 pub(super) const CLIENT: &str = "Jw-Client";
+/// Where a held message belongs.
+pub(super) const SUBJECT: &str = "Jw-Subject";
+/// The session that a held message is of.
+pub(super) const SESSION: &str = "Jw-Session";
 /// The names of the user properties in the client's order, where there are several: header libraries keep none.
 pub(super) const ORDER: &str = "Jw-Order";
 pub(super) const USER: &str = "Jw-User-";

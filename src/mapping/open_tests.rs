@@ -237,6 +237,11 @@ fn rules_of_an_operator_that_cannot_be() {
             ),
             "expected the stream of all rules with direction = \"down\", \"DEVICE_DOWN\"",
         ),
+        (
+            Profile::Open,
+            "[[stream]]\nname = \"MQTT\"\nsubjects = [\"mqtt.>\"]\n".to_owned(),
+            "key `stream`: mqtt_held.*.*.* is not stored in MQTT",
+        ),
     ] {
         let faults = load(profile, &rule).unwrap_err();
         assert!(

@@ -29,6 +29,10 @@ pub struct Config {
     /// Whether shared subscriptions are available; not a key of the file, because the profile decides.
     #[serde(skip)]
     pub shared_subscriptions: bool,
+    /// Whether a QoS 2 message is published at its PUBREL and held until then (MQTT 5 §4.3.3, method A), or at once (method B);
+    /// not a key of the file either.
+    #[serde(skip)]
+    pub publishes_at_release: bool,
     /// Topics that a device may give an alias (MQTT 5: Topic Alias Maximum); 0: none. Together they keep no more than 1,024 bytes
     /// for each of these, and nothing until the first is set.
     pub uplink_topic_alias_max: u16,
@@ -50,6 +54,7 @@ impl Default for Config {
             retained_max: 10_000,
             session_expiry_max_s: 604_800,
             shared_subscriptions: false,
+            publishes_at_release: false,
             uplink_topic_alias_max: 10,
             downlink_topic_alias_max: 16,
             keep_alive_max_s: 1_200,

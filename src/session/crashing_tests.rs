@@ -36,9 +36,25 @@ struct Device {
     subscribed: bool,
 }
 
+/// What the gateway has on its way to the stream.
+enum Storing {
+    Publish {
+        id: String,
+        payload: String,
+    },
+    Hold {
+        packet_id: PacketId,
+        id: String,
+        payload: String,
+    },
+    Release(PacketId),
+}
+
 struct World {
     chance: Chance,
     version: Version,
+    /// Whether messages are published at their PUBREL.
+    at_release: bool,
     now: Instant,
     session: Session,
     device: Device,
@@ -47,8 +63,13 @@ struct World {
     written: Record,
     writing: Option<Record>,
     /// Messages that the stream has not confirmed, in order, and those that it stored, by id.
-    publishing: VecDeque<(String, String)>,
+    publishing: VecDeque<Storing>,
     stored: BTreeMap<String, String>,
+    /// What is held under each packet identifier: ids and payloads in order; and what of it is to be removed.
+    held: BTreeMap<PacketId, Vec<(String, String)>>,
+    removing: VecDeque<(PacketId, String)>,
+    /// Messages held so far.
+    holds: u32,
     /// The delivery stream: the number of each message, and its QoS.
     name: Arc<str>,
     stream: BTreeMap<u64, (u32, QoS)>,
@@ -60,13 +81,23 @@ struct World {
     owed: BTreeSet<u32>,
 }
 
-fn connected(version: Version, record: Record, stream: &Arc<str>, now: Instant) -> Session {
-    let agreement = agree(&connect(version), &config()).unwrap();
+fn connected(
+    version: Version,
+    at_release: bool,
+    record: Record,
+    stream: &Arc<str>,
+    now: Instant,
+) -> Session {
+    let config = Config {
+        publishes_at_release: at_release,
+        ..config()
+    };
+    let agreement = agree(&connect(version), &config).unwrap();
     let start = Start {
         stream: Arc::clone(stream),
         ..start(Some(record), true)
     };
-    Session::new(agreement, &config(), start, now)
+    Session::new(agreement, &config, start, now)
 }
 
 fn message((number, qos): (u32, QoS)) -> Publish {
@@ -83,17 +114,18 @@ fn subscription() -> Subscribe {
 }
 
 impl World {
-    fn new(version: Version, seed: u64) -> Self {
+    fn new(version: Version, at_release: bool, seed: u64) -> Self {
         let now = Instant::now();
         let name = Arc::default();
-        let mut session = connected(version, Record::default(), &name, now);
+        let mut session = connected(version, at_release, Record::default(), &name, now);
         session.handle_authorized(subscription(), |_| Ok(0));
         let written = session.record();
         Self {
             chance: Chance(seed * 2 + 1),
             version,
+            at_release,
             now,
-            session: connected(version, written.clone(), &name, now),
+            session: connected(version, at_release, written.clone(), &name, now),
             device: Device {
                 subscribed: true,
                 ..Device::default()
@@ -104,6 +136,9 @@ impl World {
             writing: None,
             publishing: VecDeque::new(),
             stored: BTreeMap::new(),
+            held: BTreeMap::new(),
+            removing: VecDeque::new(),
+            holds: 0,
             name,
             stream: BTreeMap::new(),
             last: 0,
@@ -130,15 +165,52 @@ impl World {
                 self.session.handle_saved();
                 true
             }),
-            5 => self.publishing.pop_front().is_some_and(|(id, payload)| {
-                self.stored.entry(id).or_insert(payload);
-                self.session.handle_stored(1);
+            5 => self.publishing.pop_front().is_some_and(|storing| {
+                match self.arrive(storing) {
+                    None => self.session.handle_stored(1),
+                    Some(packet_id) => self.session.handle_nothing_held(packet_id),
+                }
                 true
             }),
+            6 => self.remove(),
             _ => self.deliver(),
         };
         self.drain();
         happened
+    }
+
+    /// The stream has it; gives the packet identifier if there is nothing to release.
+    fn arrive(&mut self, storing: Storing) -> Option<PacketId> {
+        match storing {
+            Storing::Publish { id, payload } => {
+                self.stored.entry(id).or_insert(payload);
+            }
+            Storing::Hold {
+                packet_id,
+                id,
+                payload,
+            } => self.held.entry(packet_id).or_default().push((id, payload)),
+            Storing::Release(packet_id) => {
+                let held = self.held.get(&packet_id).and_then(|held| held.last());
+                let Some((id, payload)) = held.cloned() else {
+                    return Some(packet_id);
+                };
+                self.removing.push_back((packet_id, id.clone()));
+                self.stored.entry(id).or_insert(payload);
+            }
+        }
+        None
+    }
+
+    /// What is released is removed, and what was held under its packet identifier before.
+    fn remove(&mut self) -> bool {
+        self.removing.pop_front().is_some_and(|(packet_id, id)| {
+            let held = self.held.get_mut(&packet_id).unwrap();
+            if let Some(last) = held.iter().position(|(held, _)| *held == id) {
+                held.drain(..=last);
+            }
+            true
+        })
     }
 
     fn deliver(&mut self) -> bool {
@@ -170,8 +242,23 @@ impl World {
                     message_id,
                 } => {
                     let payload = String::from_utf8(publish.payload.to_vec()).unwrap();
-                    let id = message_id.expect("QoS 2 of a stored session");
-                    self.publishing.push_back((id.into(), payload));
+                    let id = message_id.expect("QoS 2 of a stored session").into();
+                    self.publishing.push_back(Storing::Publish { id, payload });
+                }
+                Output::Hold { publish, packet_id } => {
+                    self.holds += 1;
+                    self.publishing.push_back(Storing::Hold {
+                        packet_id,
+                        id: self.holds.to_string(),
+                        payload: String::from_utf8(publish.payload.to_vec()).unwrap(),
+                    });
+                }
+                Output::Release(packet_id) => {
+                    let mut sending = self.device.sending.iter();
+                    let released =
+                        sending.any(|(id, _, received)| *id == packet_id.get() && *received);
+                    assert!(released, "published before its PUBREL");
+                    self.publishing.push_back(Storing::Release(packet_id));
                 }
                 Output::Settled { outcome, .. } => assert_eq!(outcome, Ok(())),
                 Output::Authorize(asked) => {
@@ -297,14 +384,20 @@ impl World {
             self.written = record;
         }
         let arrived = self.chance.below(self.publishing.len() as u64 + 1);
-        for (id, payload) in self
-            .publishing
-            .drain(..)
-            .take(usize::try_from(arrived).unwrap())
+        let arrived = usize::try_from(arrived).unwrap();
+        for storing in std::mem::take(&mut self.publishing)
+            .into_iter()
+            .take(arrived)
         {
-            self.stored.entry(id).or_insert(payload);
+            self.arrive(storing);
         }
-        self.session = connected(self.version, self.written.clone(), &self.name, self.now);
+        let removed = self.chance.below(self.removing.len() as u64 + 1);
+        for _ in 0..removed {
+            self.remove();
+        }
+        self.removing.clear();
+        let written = self.written.clone();
+        self.session = connected(self.version, self.at_release, written, &self.name, self.now);
         for (packet_id, source) in self.session.to_resend() {
             let Source::Stream(sequence) = source else {
                 panic!("{source:?}");
@@ -335,8 +428,8 @@ fn uplink(packet_id: u16, payload: &str, dup: bool) -> Packet {
     Packet::Publish(publish)
 }
 
-fn run(version: Version, seed: u64) {
-    let mut world = World::new(version, seed);
+fn run(version: Version, at_release: bool, seed: u64) {
+    let mut world = World::new(version, at_release, seed);
     world.drain();
     for _ in 0..STEPS {
         match world.chance.below(50) {
@@ -347,14 +440,14 @@ fn run(version: Version, seed: u64) {
             16 => world.resubscribe(),
             17 => world.replace(),
             _ => {
-                let kind = world.chance.below(7);
+                let kind = world.chance.below(8);
                 world.step(kind);
             }
         }
         world.drain();
     }
     // Then nothing crashes, until nothing happens any more.
-    while (0..7).any(|kind| world.step(kind)) {}
+    while (0..8).any(|kind| world.step(kind)) {}
 
     let published = (1..=world.device.published).map(|number| number.to_string());
     let mut stored: Vec<_> = world.stored.into_values().collect();
@@ -389,7 +482,9 @@ fn what_is_exactly_once_stays_so_whenever_the_gateway_crashes() {
     // G-ONCE, G-DOWN. [MQTT-4.3.3-10], [MQTT-4.4.0-1]
     for seed in 0..SEEDS {
         for version in [Version::V3_1_1, Version::V5] {
-            run(version, seed);
+            for at_release in [false, true] {
+                run(version, at_release, seed);
+            }
         }
     }
 }

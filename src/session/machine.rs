@@ -35,6 +35,7 @@ pub struct Session {
     pub(super) closed: bool,
     pub(super) problem_information: bool,
     pub(super) shared_subscriptions: bool,
+    pub(super) publishes_at_release: bool,
     session_expiry_asked: bool,
     session_expiry_s: u32,
     session_expiry_max_s: u32,
@@ -88,6 +89,7 @@ impl Session {
             closed: false,
             problem_information: agreement.problem_information,
             shared_subscriptions: config.shared_subscriptions,
+            publishes_at_release: config.publishes_at_release,
             session_expiry_asked: agreement.session_expiry_asked,
             session_expiry_s: agreement.session_expiry_s,
             session_expiry_max_s: config.session_expiry_max_s,
@@ -113,6 +115,12 @@ impl Session {
         };
         session.begin_stream(start.stream);
         session
+    }
+
+    /// Names the session: the record's id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
     }
 
     /// Feeds one packet from the device.
@@ -217,7 +225,10 @@ impl Session {
             received: self.received,
             subscriptions: self.subscriptions.records(),
             inflight: self.downlink.records(),
-            unreleased: self.unreleased.records(),
+            unreleased: match self.publishes_at_release {
+                true => Vec::new(), // What is held says it all.
+                false => self.unreleased.records(),
+            },
         }
     }
 
@@ -248,7 +259,9 @@ impl Session {
         match &mut output {
             // Aliases follow the order on the wire, so they are put in at its beginning.
             Some(Output::Send(Packet::Publish(publish))) => self.downlink_aliases.apply(publish),
-            Some(Output::Publish { .. }) => self.uplink.publish(),
+            Some(Output::Publish { .. } | Output::Hold { .. } | Output::Release(_)) => {
+                self.uplink.publish();
+            }
             Some(_) => {}
             None => self.outputs = VecDeque::new(), // An idle device keeps no buffer.
         }

@@ -23,6 +23,8 @@ mod crashing;
 mod delivering;
 #[path = "exactly_once_tests.rs"]
 mod exactly_once;
+#[path = "releasing_tests.rs"]
+mod releasing;
 #[path = "replacing_tests.rs"]
 mod replacing;
 #[path = "restoring_tests.rs"]
@@ -32,7 +34,7 @@ mod steps;
 #[path = "subscribing_tests.rs"]
 mod subscribing;
 
-use steps::{check, check_stored, word};
+use steps::{check, check_held, check_stored, word};
 
 const DENIED: Problem = Problem {
     reason: ReasonCode::NotAuthorized,

@@ -2,7 +2,7 @@
 
 use super::CloseReason;
 use super::record::{Record, Source};
-use crate::mqtt::{Packet, Publish, QoS, ReasonCode, Subscribe, TopicFilter};
+use crate::mqtt::{Packet, PacketId, Publish, QoS, ReasonCode, Subscribe, TopicFilter};
 
 /// What the connection has to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +16,16 @@ pub enum Output {
         /// The id to store it under, if it must be the same whenever it is sent again: QoS 2 of a stored session.
         message_id: Option<Box<str>>,
     },
+    /// Store this QoS 2 message aside, in place of what is there of its packet identifier; it counts as [`Self::Publish`] does.
+    Hold {
+        /// The message.
+        publish: Publish,
+        /// Its packet identifier.
+        packet_id: PacketId,
+    },
+    /// Store what this session held under this packet identifier where it belongs, and forget it there; it counts in the
+    /// window until `handle_stored`, `handle_not_stored` or, if there is nothing, `handle_nothing_held`.
+    Release(PacketId),
     /// Decide which filters are allowed and attach them: `handle_authorized`.
     Authorize(Subscribe),
     /// A filter is attached once less.

@@ -7,16 +7,37 @@ use super::*;
 
 /// Feeds steps into a session that ends with its connection, and compares everything that came out.
 pub(super) fn check(version: Version, steps: &str, expected: &str) {
-    run(version, false, steps, expected);
+    run(version, Kind::default(), steps, expected);
 }
 
 /// The same with a session that is stored.
 pub(super) fn check_stored(version: Version, steps: &str, expected: &str) {
-    run(version, true, steps, expected);
+    let kind = Kind {
+        stored: true,
+        ..Kind::default()
+    };
+    run(version, kind, steps, expected);
 }
 
-fn run(version: Version, stored: bool, steps: &str, expected: &str) {
-    let mut rig = Rig::new(version, stored);
+/// With a session that publishes at PUBREL, whether it is stored or not.
+pub(super) fn check_held(version: Version, steps: &str, expected: &str) {
+    for stored in [false, true] {
+        let kind = Kind {
+            stored,
+            at_release: true,
+        };
+        run(version, kind, steps, expected);
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Kind {
+    stored: bool,
+    at_release: bool,
+}
+
+fn run(version: Version, kind: Kind, steps: &str, expected: &str) {
+    let mut rig = Rig::new(version, kind);
     for step in steps.split(';').map(str::trim) {
         let result = rig.step(step);
         rig.drain();
@@ -26,12 +47,12 @@ fn run(version: Version, stored: bool, steps: &str, expected: &str) {
     }
     let expected = expected.split_whitespace().collect::<Vec<_>>().join(" ");
     let expected = expected.trim_end_matches(';');
-    assert_eq!(rig.seen.join("; "), expected, "{version} {steps}");
+    assert_eq!(rig.seen.join("; "), expected, "{version} {kind:?} {steps}");
 }
 
 struct Rig {
     version: Version,
-    stored: bool,
+    kind: Kind,
     /// Names the delivery stream.
     stream: Arc<str>,
     now: Instant,
@@ -44,14 +65,14 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(version: Version, stored: bool) -> Self {
+    fn new(version: Version, kind: Kind) -> Self {
         let now = Instant::now();
         let mut rig = Self {
             version,
-            stored,
+            kind,
             stream: Arc::default(),
             now,
-            session: connected(version, start(None, stored), now),
+            session: connected(version, kind, start(None, kind.stored), now),
             written: None,
             writing: None,
             seen: Vec::new(),
@@ -80,9 +101,9 @@ impl Rig {
         self.written.clone_from(&record);
         let start = Start {
             stream: Arc::clone(&self.stream),
-            ..start(record, self.stored)
+            ..start(record, self.kind.stored)
         };
-        self.session = connected(self.version, start, self.now);
+        self.session = connected(self.version, self.kind, start, self.now);
     }
 
     fn step(&mut self, step: &str) -> Result<(), ReasonCode> {
@@ -113,6 +134,7 @@ impl Rig {
             }
             ["stored", count] => self.session.handle_stored(count.parse().unwrap()),
             ["refused"] => self.session.handle_not_stored(FULL),
+            ["nothing", id] => self.session.handle_nothing_held(id_of(id)),
             ["denied"] => self.session.handle_denied(DENIED),
             ["saved"] => {
                 self.written = Some(self.writing.take().expect("a write is under way"));
@@ -183,9 +205,10 @@ impl Rig {
     }
 }
 
-fn connected(version: Version, start: Start, now: Instant) -> Session {
+fn connected(version: Version, kind: Kind, start: Start, now: Instant) -> Session {
     let config = Config {
         shared_subscriptions: true,
+        publishes_at_release: kind.at_release,
         retained_max: 3,
         ..config()
     };
@@ -261,6 +284,11 @@ pub(super) fn word(output: &Output) -> String {
                 None => format!("store {id}"),
             }
         }
+        Output::Hold { publish, packet_id } => {
+            assert_eq!(publish.packet_id, Some(*packet_id));
+            format!("hold {packet_id}")
+        }
+        Output::Release(packet_id) => format!("release {packet_id}"),
         Output::Authorize(_) => "authorize".to_owned(),
         Output::Detach(filter) => format!("detach {}", filter.as_str()),
         Output::FetchRetained(filters) => {

@@ -1,7 +1,8 @@
-//! The QoS 2 messages of the device that wait for their PUBREL, by packet identifier (MQTT 5 §4.3.3, method B).
+//! The QoS 2 messages of the device that wait for their PUBREL, by packet identifier (MQTT 5 §4.3.3).
 //!
 //! A PUBLISH with one of these identifiers is the same message again (G06). What is kept of it is its id in the stream, and
-//! how far it has come; the message itself is not kept.
+//! how far it has come; the message itself is not kept. Where messages are published at their PUBREL it is held in the
+//! stream, and these are the ones of this connection.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +15,7 @@ pub(super) struct UnreleasedMessages(BTreeMap<PacketId, Entry>);
 
 #[derive(Debug)]
 struct Entry {
-    /// None in a session that is not stored.
+    /// None in a session that is not stored, and where the message is held.
     message_id: Option<Box<str>>,
     progress: Progress,
     /// Whether the device sent it on this connection: Receive Maximum counts only these (§4.9).
@@ -30,6 +31,8 @@ pub(super) enum Progress {
     Publishing,
     /// It is stored, and PUBREC says so.
     Stored,
+    /// PUBREL came, and what is held is on its way to where it belongs.
+    Releasing,
 }
 
 impl UnreleasedMessages {
@@ -86,7 +89,17 @@ impl UnreleasedMessages {
         }
     }
 
-    /// PUBREL came, or PUBREC refuses the message: the identifier is free.
+    /// PUBREL came for a message that is held, maybe since an earlier connection.
+    pub(super) fn release(&mut self, packet_id: PacketId) {
+        let entry = self.0.entry(packet_id).or_insert(Entry {
+            message_id: None,
+            progress: Progress::Releasing,
+            counted: false,
+        });
+        entry.progress = Progress::Releasing;
+    }
+
+    /// The message is done, or PUBREC refuses it: the identifier is free.
     pub(super) fn remove(&mut self, packet_id: PacketId) {
         self.0.remove(&packet_id);
     }
@@ -95,9 +108,11 @@ impl UnreleasedMessages {
         self.0.len()
     }
 
-    /// Messages of this connection that have their PUBREC: with those that wait for an answer, what Receive Maximum counts.
+    /// Messages of this connection that have their PUBREC: with those that wait for one, what Receive Maximum counts.
     pub(super) fn received(&self) -> usize {
-        let counted = |entry: &&Entry| entry.counted && entry.progress == Progress::Stored;
-        self.0.values().filter(counted).count()
+        let answered = |entry: &&Entry| {
+            entry.counted && matches!(entry.progress, Progress::Stored | Progress::Releasing)
+        };
+        self.0.values().filter(answered).count()
     }
 }

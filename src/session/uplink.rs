@@ -2,9 +2,11 @@
 //!
 //! Invariants: a PUBACK or PUBREC below 0x80 leaves only after the stream stored the message (or, in 3.1.1 alone, after a
 //! denial, which that version cannot express), and in PUBLISH order. A QoS 2 message of a stored session has its id saved
-//! before it is published, so that it keeps that id across any crash; messages behind it wait too (G-ORDER, G-ONCE).
+//! before it is published, so that it keeps that id across any crash; messages behind it wait too (G-ORDER, G-ONCE). Where it is
+//! published at its PUBREL it is held until then, outside of the session: what is held is the record, and nothing is saved.
 
 use super::unreleased::Progress;
+use super::uplink_window::Owed;
 use super::{Admission, CloseReason, Output, Problem, Session};
 use crate::mqtt::{Ack, Packet, PacketId, Publish, QoS, ReasonCode, Version};
 
@@ -42,7 +44,11 @@ impl Session {
                 if packet_id.is_some() {
                     self.check_receive_maximum(publish.qos)?;
                 }
-                self.publish_in_order(publish, None);
+                let owed = match packet_id {
+                    Some(packet_id) => Owed::Puback(packet_id),
+                    None => Owed::Nothing,
+                };
+                self.publish_in_order(publish, None, owed);
                 Ok(())
             }
         }
@@ -57,19 +63,32 @@ impl Session {
         match self.unreleased.progress(packet_id) {
             None => {
                 self.check_receive_maximum(publish.qos)?;
+                if self.publishes_at_release {
+                    self.unreleased.receive(packet_id, None);
+                    self.take(&publish, Owed::Pubrec(packet_id));
+                    self.push(Output::Hold { publish, packet_id });
+                    return Ok(());
+                }
                 self.received += 1;
                 let message_id = self
                     .stored
                     .then(|| format!("{}.{packet_id}.{}", self.id, self.received).into_boxed_str());
                 self.unreleased.receive(packet_id, message_id.clone());
-                self.publish_after_save(publish, message_id);
+                // Published under an id that is saved first.
+                self.take(&publish, Owed::Pubrec(packet_id));
+                self.hold(Output::Publish {
+                    publish,
+                    message_id,
+                });
             }
             Some(Progress::Unknown) => {
                 // Its id is stored: nothing need be saved before it is published again.
                 let message_id = self.unreleased.republish(packet_id);
-                self.publish_in_order(publish, message_id);
+                self.publish_in_order(publish, message_id, Owed::Pubrec(packet_id));
             }
             Some(Progress::Publishing) => {}
+            // In use until PUBCOMP [MQTT-2.2.1-3].
+            Some(Progress::Releasing) => return Err(ReasonCode::ProtocolError),
             Some(Progress::Stored) => {
                 self.send(Packet::Pubrec(Ack::new(packet_id, ReasonCode::Success)));
             }
@@ -96,18 +115,9 @@ impl Session {
             .ok_or(ReasonCode::ReceiveMaximumExceeded)
     }
 
-    /// Publishes a message under an id that is saved first.
-    fn publish_after_save(&mut self, publish: Publish, message_id: Option<Box<str>>) {
-        self.take(&publish);
-        self.hold(Output::Publish {
-            publish,
-            message_id,
-        });
-    }
-
     /// Publishes a message behind those that wait until they are saved.
-    fn publish_in_order(&mut self, publish: Publish, message_id: Option<Box<str>>) {
-        self.take(&publish);
+    fn publish_in_order(&mut self, publish: Publish, message_id: Option<Box<str>>, owed: Owed) {
+        self.take(&publish, owed);
         let output = Output::Publish {
             publish,
             message_id,
@@ -120,9 +130,8 @@ impl Session {
         }
     }
 
-    fn take(&mut self, publish: &Publish) {
-        self.uplink
-            .push(publish.packet_id, publish.qos, cost_bytes(publish));
+    fn take(&mut self, publish: &Publish, owed: Owed) {
+        self.uplink.push(owed, cost_bytes(publish));
     }
 
     /// The device lets go of a QoS 2 message.
@@ -130,6 +139,12 @@ impl Session {
         match self.unreleased.progress(packet_id) {
             // Before PUBREC there is nothing to release.
             Some(Progress::Publishing) => return Err(ReasonCode::ProtocolError),
+            Some(Progress::Releasing) => {}
+            _ if self.publishes_at_release => {
+                self.unreleased.release(packet_id);
+                self.uplink.push(Owed::Pubcomp(packet_id), 0);
+                self.push(Output::Release(packet_id));
+            }
             Some(Progress::Unknown | Progress::Stored) => {
                 self.unreleased.remove(packet_id);
                 let pubcomp = Packet::Pubcomp(Ack::new(packet_id, ReasonCode::Success));
@@ -154,6 +169,12 @@ impl Session {
         self.answer();
     }
 
+    /// Nothing is held under the packet identifier of an `Output::Release`: it was released before.
+    pub fn handle_nothing_held(&mut self, packet_id: PacketId) {
+        self.uplink.settle_release(packet_id);
+        self.answer();
+    }
+
     /// The stream stored the oldest `count` messages that it had not finished.
     pub fn handle_stored(&mut self, count: u64) {
         if self.closed {
@@ -163,38 +184,60 @@ impl Session {
         self.answer();
     }
 
-    /// The stream refused the oldest message it had. 3.1.1 cannot be told, so it is cut off without the answer it waits for.
+    /// The stream refused the oldest message it had. 3.1.1 cannot be told, so it is cut off without the answer it waits for;
+    /// so is whoever waits for a PUBCOMP, which cannot say it either.
     pub fn handle_not_stored(&mut self, problem: Problem) {
         if self.closed {
             return;
         }
-        if self.version == Version::V3_1_1 && self.uplink.owes_answer() {
-            self.close(CloseReason::NotStored);
-        } else {
-            self.uplink.settle_first(1, Err(problem));
-            self.answer();
+        match self.uplink.owed_first() {
+            Owed::Puback(_) | Owed::Pubrec(_) if self.version == Version::V3_1_1 => {
+                self.close(CloseReason::NotStored);
+            }
+            Owed::Pubcomp(_) => self.close(CloseReason::NotStored),
+            Owed::Nothing | Owed::Puback(_) | Owed::Pubrec(_) => {
+                self.uplink.settle_first(1, Err(problem));
+                self.answer();
+            }
         }
     }
 
     fn answer(&mut self) {
         // In PUBLISH order [MQTT-4.6.0-2].
-        while let Some(answer) = self.uplink.pop_settled() {
-            let mut ack = Ack::new(answer.packet_id, ReasonCode::Success);
-            if let Err(problem) = answer.outcome {
+        while let Some((owed, outcome)) = self.uplink.pop_settled() {
+            let (Owed::Puback(packet_id) | Owed::Pubrec(packet_id) | Owed::Pubcomp(packet_id)) =
+                owed
+            else {
+                continue;
+            };
+            let mut ack = Ack::new(packet_id, ReasonCode::Success);
+            if let Err(problem) = outcome {
                 ack.reason = problem.reason;
                 ack.reason_string = self.reason_string(problem.words);
             }
-            if answer.qos != QoS::ExactlyOnce {
-                self.send(Packet::Puback(ack));
-                continue;
-            }
-            match answer.outcome {
-                Ok(()) => self.unreleased.store(answer.packet_id),
-                Err(_) => self.unreleased.remove(answer.packet_id), // [MQTT-4.3.3-9]
-            }
-            self.dirty = true;
-            self.send(Packet::Pubrec(ack));
+            let packet = match owed {
+                Owed::Pubrec(_) => {
+                    match outcome {
+                        Ok(()) => self.unreleased.store(packet_id),
+                        Err(_) => self.unreleased.remove(packet_id), // [MQTT-4.3.3-9]
+                    }
+                    self.dirty |= !self.publishes_at_release;
+                    Packet::Pubrec(ack)
+                }
+                Owed::Pubcomp(_) => {
+                    self.unreleased.remove(packet_id);
+                    Packet::Pubcomp(ack) // [MQTT-4.3.3-11]
+                }
+                Owed::Nothing | Owed::Puback(_) => Packet::Puback(ack),
+            };
+            self.send(packet);
         }
+    }
+
+    /// Whether something of this session may be held that is not released.
+    #[must_use]
+    pub fn may_hold(&self) -> bool {
+        self.publishes_at_release && (self.stored || self.unreleased.len() > 0)
     }
 
     /// Messages that were fed and are not in an `Output::Publish` yet: they wait until the session is saved.

@@ -1,12 +1,13 @@
 //! What one device published and has not been answered yet, in the order in which it came.
 //!
 //! PUBACKs and PUBRECs leave in PUBLISH order (G-ORDER), so an answer waits here for those before it. A message is first
-//! taken, then handed to the stream, then settled; messages are handed over and settled in that order too.
+//! taken, then handed to the stream, then settled; messages are handed over and settled in that order too. A message that is
+//! released is one more, whose answer is PUBCOMP.
 
 use std::collections::VecDeque;
 
 use super::Problem;
-use crate::mqtt::{PacketId, QoS};
+use crate::mqtt::PacketId;
 
 /// The uplink window of one session.
 #[derive(Debug, Default)]
@@ -18,9 +19,7 @@ pub(super) struct UplinkWindow {
 
 #[derive(Debug)]
 struct Slot {
-    /// `None` for QoS 0: it takes room, but nobody waits for an answer.
-    packet_id: Option<PacketId>,
-    qos: QoS,
+    owed: Owed,
     bytes: usize,
     state: State,
 }
@@ -35,21 +34,29 @@ enum State {
     Settled(Result<(), Problem>),
 }
 
-/// An answer whose turn it is.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) packet_id: PacketId,
-    pub(super) qos: QoS,
-    pub(super) outcome: Result<(), Problem>,
+/// What the device waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owed {
+    /// QoS 0: it takes room, but nobody waits for an answer.
+    Nothing,
+    Puback(PacketId),
+    Pubrec(PacketId),
+    Pubcomp(PacketId),
+}
+
+impl Owed {
+    /// Whether it is the answer to a PUBLISH.
+    fn is_to_publish(self) -> bool {
+        matches!(self, Self::Puback(_) | Self::Pubrec(_))
+    }
 }
 
 impl UplinkWindow {
-    pub(super) fn push(&mut self, packet_id: Option<PacketId>, qos: QoS, bytes: usize) {
+    pub(super) fn push(&mut self, owed: Owed, bytes: usize) {
         self.bytes += bytes;
-        self.unacknowledged += u16::from(packet_id.is_some());
+        self.unacknowledged += u16::from(owed.is_to_publish());
         self.slots.push_back(Slot {
-            packet_id,
-            qos,
+            owed,
             bytes,
             state: State::Taken,
         });
@@ -89,10 +96,18 @@ impl UplinkWindow {
         }
     }
 
-    /// Whether the device waits for an answer to the oldest message that the stream has.
-    pub(super) fn owes_answer(&mut self) -> bool {
+    /// A message to be released was not there.
+    pub(super) fn settle_release(&mut self, packet_id: PacketId) {
+        let owed = Owed::Pubcomp(packet_id);
+        if let Some(slot) = self.published().find(|slot| slot.owed == owed) {
+            slot.state = State::Settled(Ok(()));
+        }
+    }
+
+    /// What the device waits for of the oldest message that the stream has.
+    pub(super) fn owed_first(&mut self) -> Owed {
         let oldest = self.published().next();
-        oldest.is_some_and(|slot| slot.packet_id.is_some())
+        oldest.map_or(Owed::Nothing, |slot| slot.owed)
     }
 
     fn published(&mut self) -> impl Iterator<Item = &mut Slot> {
@@ -100,19 +115,13 @@ impl UplinkWindow {
         slots.filter(|slot| matches!(slot.state, State::Published))
     }
 
-    /// Takes the next answer whose turn it is; QoS 0 gives none.
-    pub(super) fn pop_settled(&mut self) -> Option<Answer> {
-        while let Some(State::Settled(outcome)) = self.slots.front().map(|slot| slot.state) {
+    /// Takes the next message whose turn to be answered it is.
+    pub(super) fn pop_settled(&mut self) -> Option<(Owed, Result<(), Problem>)> {
+        if let Some(State::Settled(outcome)) = self.slots.front().map(|slot| slot.state) {
             let slot = self.slots.pop_front()?;
             self.bytes -= slot.bytes;
-            if let Some(packet_id) = slot.packet_id {
-                self.unacknowledged -= 1;
-                return Some(Answer {
-                    packet_id,
-                    qos: slot.qos,
-                    outcome,
-                });
-            }
+            self.unacknowledged -= u16::from(slot.owed.is_to_publish());
+            return Some((slot.owed, outcome));
         }
         if self.slots.is_empty() {
             self.slots = VecDeque::new(); // An idle device keeps no buffer.
@@ -153,19 +162,19 @@ mod tests {
         words: "no",
     };
 
-    fn answer(packet_id: u16, outcome: Result<(), Problem>) -> Option<Answer> {
-        Some(Answer {
-            packet_id: PacketId::new(packet_id).unwrap(),
-            qos: QoS::AtLeastOnce,
-            outcome,
-        })
+    fn puback(packet_id: u16) -> Owed {
+        PacketId::new(packet_id).map_or(Owed::Nothing, Owed::Puback)
+    }
+
+    fn answer(packet_id: u16, outcome: Result<(), Problem>) -> Option<(Owed, Result<(), Problem>)> {
+        Some((puback(packet_id), outcome))
     }
 
     #[test]
     fn an_answer_waits_for_those_before_it() {
         let mut window = UplinkWindow::default();
         for (packet_id, bytes) in [(7, 10), (0, 5), (8, 1)] {
-            window.push(PacketId::new(packet_id), QoS::AtLeastOnce, bytes);
+            window.push(puback(packet_id), bytes);
             window.publish();
         }
         window.settle_last(Err(DENIED));
@@ -175,6 +184,7 @@ mod tests {
         assert_eq!(window.pop_settled(), None);
         assert_eq!((window.bytes(), window.unacknowledged()), (6, 1));
         window.settle_first(1, Ok(()));
+        assert_eq!(window.pop_settled(), answer(0, Ok(())));
         assert_eq!(window.pop_settled(), answer(8, Err(DENIED)));
         assert!(window.is_empty());
         assert_eq!((window.bytes(), window.unacknowledged()), (0, 0));
@@ -184,7 +194,7 @@ mod tests {
     fn what_the_stream_does_not_have_yet_is_not_settled() {
         let mut window = UplinkWindow::default();
         for packet_id in 1..=3 {
-            window.push(PacketId::new(packet_id), QoS::AtLeastOnce, 1);
+            window.push(puback(packet_id), 1);
         }
         window.publish();
         assert_eq!(window.taken(), 2);

@@ -6,9 +6,10 @@ use super::Error;
 use crate::auth::acl::{self, Action};
 use crate::device::{Address, Device, DeviceId, Direction};
 use crate::jetstream::{Permit, Publisher, Receipts};
-use crate::mapping::{Mapping, Receipt, Retained};
+use crate::mapping;
+use crate::mapping::{Holder, Mapping, Receipt, Retained};
 use crate::message::{Message, Subject};
-use crate::mqtt::Publish;
+use crate::mqtt::{PacketId, Publish};
 use crate::telemetry;
 
 /// Who publishes, and over which connection.
@@ -55,6 +56,16 @@ pub struct Prepared {
     pub retained: Option<Retained>,
     message: Message,
     live: Option<Subject>,
+}
+
+impl From<mapping::Uplink> for Prepared {
+    fn from(uplink: mapping::Uplink) -> Self {
+        Self {
+            retained: uplink.retained,
+            message: uplink.message,
+            live: uplink.live,
+        }
+    }
 }
 
 impl Prepared {
@@ -123,10 +134,29 @@ impl Uplink {
         let identity = identity(&sender.device, &address)?;
         let uplink = self.mapping.uplink(identity, &address, publish, &receipt)?;
         sender.prepared = number;
+        Ok(uplink.into())
+    }
+
+    /// The same of a QoS 2 message that waits for its PUBREL; `session` names the session that it is of.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub fn hold(
+        &self,
+        sender: &mut Sender,
+        publish: &Publish,
+        packet_id: PacketId,
+        session: &str,
+    ) -> Result<Prepared, Error> {
+        let message = self.prepare(sender, publish, None)?.message;
+        let holder = Holder {
+            tokens: &sender.tokens,
+            session,
+        };
         Ok(Prepared {
-            retained: uplink.retained,
-            message: uplink.message,
-            live: uplink.live,
+            retained: None,
+            message: holder.hold(message, packet_id)?,
+            live: None,
         })
     }
 

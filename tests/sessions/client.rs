@@ -14,7 +14,7 @@ use jetway::mqtt::{
 
 use tokio::net::TcpStream;
 
-use crate::support::{Wire, packet};
+use crate::support::{Credentials, Wire, packet};
 
 /// What a client says in CONNECT.
 #[derive(Clone)]
@@ -28,6 +28,8 @@ pub(crate) struct Hello {
     pub(crate) receive_maximum: Option<u16>,
     pub(crate) keep_alive: u16,
     pub(crate) will: Option<Will>,
+    /// User name and password.
+    pub(crate) login: Option<(String, String)>,
 }
 
 impl Hello {
@@ -41,6 +43,15 @@ impl Hello {
             receive_maximum: None,
             keep_alive: 60,
             will: None,
+            login: None,
+        }
+    }
+
+    /// A device with a session of an hour.
+    pub(crate) fn of_device(version: Version, credentials: Credentials) -> Self {
+        Self {
+            login: Some((credentials.username, credentials.password)),
+            ..Self::new(version, &credentials.client_id)
         }
     }
 
@@ -74,8 +85,9 @@ impl Hello {
             clean_start: self.clean,
             keep_alive: self.keep_alive,
             client_id: self.client_id.as_str().into(),
-            username: None,
-            password: None,
+            username: self.login.as_ref().map(|(name, _)| name.as_str().into()),
+            password: (self.login.as_ref())
+                .map(|(_, password)| Bytes::from(password.clone().into_bytes())),
             will: self.will.clone(),
             properties: ConnectProperties {
                 session_expiry_interval: is_v5.then_some(self.expiry_s),
@@ -226,7 +238,21 @@ impl Client {
     }
 
     pub(crate) async fn publish(&mut self, topic: &str, qos: QoS, packet_id: u16, text: &str) {
-        self.send_publish(topic, qos, packet_id, text, false).await;
+        let publish = publish(topic, qos, packet_id, text);
+        self.send(Packet::Publish(publish)).await;
+    }
+
+    pub(crate) async fn publish_retained(
+        &mut self,
+        topic: &str,
+        qos: QoS,
+        packet_id: u16,
+        text: &str,
+    ) {
+        let retain = true;
+        let publish = publish(topic, qos, packet_id, text);
+        self.send(Packet::Publish(Publish { retain, ..publish }))
+            .await;
     }
 
     pub(crate) async fn publish_again(
@@ -236,20 +262,9 @@ impl Client {
         packet_id: u16,
         text: &str,
     ) {
-        self.send_publish(topic, qos, packet_id, text, true).await;
-    }
-
-    async fn send_publish(&mut self, topic: &str, qos: QoS, packet_id: u16, text: &str, dup: bool) {
-        self.send(Packet::Publish(Publish {
-            dup,
-            qos,
-            retain: false,
-            topic: topic.into(),
-            packet_id: PacketId::new(packet_id).filter(|_| qos > QoS::AtMostOnce),
-            properties: PublishProperties::default(),
-            payload: Bytes::copy_from_slice(text.as_bytes()),
-        }))
-        .await;
+        let dup = true;
+        let publish = publish(topic, qos, packet_id, text);
+        self.send(Packet::Publish(Publish { dup, ..publish })).await;
     }
 
     /// Publishes with QoS 1 and waits for PUBACK.
@@ -286,6 +301,18 @@ impl Client {
             Version::V3_1_1 => self.wire.send(&packet::DISCONNECT).await,
         }
         self.closed().await;
+    }
+}
+
+fn publish(topic: &str, qos: QoS, packet_id: u16, text: &str) -> Publish {
+    Publish {
+        dup: false,
+        qos,
+        retain: false,
+        topic: topic.into(),
+        packet_id: PacketId::new(packet_id).filter(|_| qos > QoS::AtMostOnce),
+        properties: PublishProperties::default(),
+        payload: Bytes::copy_from_slice(text.as_bytes()),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use jetway::mqtt::{Packet, QoS, Version};
 
-use crate::client::{Client, Hello, Step};
-use crate::site::{BOTH, Site};
+use crate::client::{Client, Step};
+use crate::site::{BOTH, Publisher, Site};
 use crate::support::Gateway;
 
 /// How far a client is when the gateway dies.
@@ -28,21 +28,25 @@ const ALL: [Reached; 5] = [
 const ID: u16 = 7;
 
 struct Uplink {
-    hello: Hello,
-    topic: String,
+    publisher: Publisher,
     reached: Reached,
     client: Client,
 }
 
 impl Uplink {
-    async fn begin(gateway: &Gateway, version: Version, reached: Reached, number: usize) -> Self {
+    async fn begin(
+        site: &Site,
+        gateway: &Gateway,
+        version: Version,
+        reached: Reached,
+        number: usize,
+    ) -> Self {
         let client_id = format!("{}-{reached:?}-{number}", version as u8);
-        let hello = Hello::new(version, &client_id);
-        let (client, present) = Client::connect(gateway.mqtt(), &hello).await;
+        let publisher = site.publisher(version, &client_id);
+        let (client, present) = Client::connect(gateway.mqtt(), &publisher.hello).await;
         assert!(!present);
         Self {
-            topic: format!("up/{client_id}"),
-            hello,
+            publisher,
             reached,
             client,
         }
@@ -53,7 +57,7 @@ impl Uplink {
         let client = &mut self.client;
         if self.reached >= Reached::Published {
             client
-                .publish(&self.topic, QoS::ExactlyOnce, ID, "once")
+                .publish(&self.publisher.topic, QoS::ExactlyOnce, ID, "once")
                 .await;
         }
         if self.reached >= Reached::Pubrec {
@@ -69,9 +73,9 @@ impl Uplink {
 
     /// Comes back and sends again what was not answered [MQTT-4.4.0-1].
     async fn resume(&mut self, gateway: &Gateway) {
-        let (mut client, present) = Client::connect(gateway.mqtt(), &self.hello).await;
-        assert!(present, "{}", self.hello.client_id);
-        let topic = &self.topic;
+        let Publisher { hello, topic, .. } = &self.publisher;
+        let (mut client, present) = Client::connect(gateway.mqtt(), hello).await;
+        assert!(present, "{}", hello.client_id);
         match self.reached {
             Reached::Connected => client.publish(topic, QoS::ExactlyOnce, ID, "once").await,
             Reached::Published => {
@@ -95,7 +99,7 @@ impl Uplink {
     async fn next_message(&mut self) {
         let client = &mut self.client;
         client
-            .publish(&self.topic, QoS::ExactlyOnce, ID, "next")
+            .publish(&self.publisher.topic, QoS::ExactlyOnce, ID, "next")
             .await;
         client.expect(Step::Pubrec, ID).await;
         client.step(Step::Pubrel, ID).await;
@@ -112,8 +116,21 @@ async fn released(client: &mut Client) {
 }
 
 #[tokio::test]
-async fn a_gateway_killed_between_any_two_steps_stores_once() {
+async fn a_gateway_killed_between_any_two_steps_publishes_once_at_the_release() {
     let site = Site::start().await;
+    killed_between_any_two_steps(&site).await;
+    for client_id in ["4-Pubrec-0", "5-Pubrec-0", "4-Connected-0", "5-Connected-0"] {
+        site.holds_nothing(client_id).await;
+    }
+}
+
+#[tokio::test]
+async fn a_gateway_killed_between_any_two_steps_stores_a_devices_message_once() {
+    let site = Site::of_devices(60).await;
+    killed_between_any_two_steps(&site).await;
+}
+
+async fn killed_between_any_two_steps(site: &Site) {
     let mut gateway = site.node().await;
     let mut uplinks = Vec::new();
     for version in BOTH {
@@ -124,7 +141,7 @@ async fn a_gateway_killed_between_any_two_steps_stores_once() {
                 _ => 1,
             };
             for number in 0..count {
-                uplinks.push(Uplink::begin(&gateway, version, reached, number).await);
+                uplinks.push(Uplink::begin(site, &gateway, version, reached, number).await);
             }
         }
     }
@@ -140,8 +157,8 @@ async fn a_gateway_killed_between_any_two_steps_stores_once() {
     }
     let mut open = [0, 0];
     for uplink in &uplinks {
-        let stored = site.stored(&uplink.topic).await;
-        assert_eq!(stored, ["once", "next"], "{}", uplink.topic);
+        let stored = site.published(&uplink.publisher).await;
+        assert_eq!(stored, ["once", "next"], "{}", uplink.publisher.topic);
         open[0] += 1;
         open[1] += stored.len();
     }
@@ -153,10 +170,15 @@ async fn a_gateway_killed_between_any_two_steps_stores_once() {
 
 #[tokio::test]
 async fn a_gateway_killed_again_and_again_stores_once() {
-    let site = Site::start().await;
+    for site in [Site::start().await, Site::of_devices(2).await] {
+        killed_again_and_again(&site).await;
+    }
+}
+
+async fn killed_again_and_again(site: &Site) {
     let mut gateway = site.node().await;
     for version in BOTH {
-        let mut uplink = Uplink::begin(&gateway, version, Reached::Published, 0).await;
+        let mut uplink = Uplink::begin(site, &gateway, version, Reached::Published, 0).await;
         uplink.advance().await;
         for reached in [
             Reached::Published,
@@ -165,11 +187,12 @@ async fn a_gateway_killed_again_and_again_stores_once() {
             Reached::Released,
         ] {
             gateway = site.killed(gateway).await;
-            let (mut client, present) = Client::connect(gateway.mqtt(), &uplink.hello).await;
+            let (mut client, present) =
+                Client::connect(gateway.mqtt(), &uplink.publisher.hello).await;
             assert!(present);
             if reached <= Reached::Pubrec {
                 client
-                    .publish_again(&uplink.topic, QoS::ExactlyOnce, ID, "once")
+                    .publish_again(&uplink.publisher.topic, QoS::ExactlyOnce, ID, "once")
                     .await;
             }
             if reached == Reached::Pubrec {
@@ -183,6 +206,6 @@ async fn a_gateway_killed_again_and_again_stores_once() {
         gateway = site.killed(gateway).await;
         uplink.resume(&gateway).await;
         uplink.next_message().await;
-        assert_eq!(site.stored(&uplink.topic).await, ["once", "next"]);
+        assert_eq!(site.published(&uplink.publisher).await, ["once", "next"]);
     }
 }

@@ -28,6 +28,8 @@ mod random;
 #[cfg(test)]
 mod random_clients;
 #[cfg(test)]
+mod release;
+#[cfg(test)]
 mod site;
 #[cfg(test)]
 mod slow;

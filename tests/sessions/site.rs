@@ -1,19 +1,37 @@
-//! One nats-server and gateways of the open profile beside each other, and what lies in the streams.
+//! One nats-server and gateways of one profile beside each other, and what lies in the streams.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use std::net::SocketAddr;
 
 use jetway::mqtt::{QoS, Version};
 use serde_json::Value;
+use tempfile::TempDir;
 
-use crate::support::{Backend, Gateway, NatsServer, RunOptions, Stored, eventually};
+use crate::client::Hello;
+use crate::support::{
+    Backend, Credentials, Gateway, NatsServer, RunOptions, Stored, eventually, jetway,
+};
 
 pub(crate) const BOTH: [Version; 2] = [Version::V3_1_1, Version::V5];
+/// Of all devices here.
+const SECRET: &str = "AAECAwQFBgcICQoLDA0ODxAREhM=";
 /// After so many seconds without a sign of life a node is lost.
 pub(crate) const LEASE_S: u64 = 2;
 
 pub(crate) struct Site {
     pub(crate) nats: NatsServer,
     pub(crate) backend: Backend,
+    /// With the device profile: where the devices are registered, and how many have been given out.
+    devices: Option<(TempDir, AtomicUsize)>,
+}
+
+/// How a client publishes, and where that is stored.
+pub(crate) struct Publisher {
+    pub(crate) hello: Hello,
+    pub(crate) topic: String,
+    stream: &'static str,
+    subject: String,
 }
 
 /// A status event.
@@ -31,7 +49,84 @@ impl Site {
     pub(crate) async fn start() -> Self {
         let nats = NatsServer::start().await;
         let backend = Backend::connect(&nats.url()).await;
-        Self { nats, backend }
+        Self {
+            nats,
+            backend,
+            devices: None,
+        }
+    }
+
+    /// With the device profile, and so many devices.
+    pub(crate) async fn of_devices(count: usize) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (url, count) = (database_url(&folder), count.to_string());
+        let add = ["device", "add", "flows", "d", "--secret", SECRET];
+        jetway(
+            &[&add[..], &["--count", &count, "--database", &url]].concat(),
+            &[],
+        );
+        Self {
+            devices: Some((folder, AtomicUsize::new(0))),
+            ..Self::start().await
+        }
+    }
+
+    /// One with a session of an hour that nobody else is.
+    pub(crate) fn publisher(&self, version: Version, client_id: &str) -> Publisher {
+        let Some((_, given_out)) = &self.devices else {
+            return Publisher {
+                hello: Hello::new(version, client_id),
+                topic: format!("up/{client_id}"),
+                stream: "MQTT",
+                subject: format!("mqtt.up.{client_id}"),
+            };
+        };
+        let name = format!("d{}", given_out.fetch_add(1, Ordering::Relaxed));
+        Publisher {
+            hello: Hello::of_device(version, Credentials::new("flows", &name, SECRET)),
+            topic: format!("$thing/up/property/flows/{name}"),
+            stream: "DEVICE_UP",
+            subject: format!("device.up.mqtt.thing.flows.{name}"),
+        }
+    }
+
+    /// The texts that are stored of a publisher.
+    pub(crate) async fn published(&self, publisher: &Publisher) -> Vec<String> {
+        let Publisher {
+            stream, subject, ..
+        } = publisher;
+        let messages = self.backend.messages(stream, subject).await;
+        messages
+            .iter()
+            .map(|stored| stored.text().to_owned())
+            .collect()
+    }
+
+    /// What is held of a client of the open profile until its PUBREL: packet identifiers and texts.
+    pub(crate) async fn held(&self, client_id: &str) -> Vec<String> {
+        let filter = format!("mqtt_held.open.{client_id}.*");
+        let messages = self.backend.messages("MQTT", &filter).await;
+        let held = messages.iter().map(|stored| {
+            let packet_id = stored.subject.rsplit('.').next().unwrap_or_default();
+            format!("{packet_id} {}", stored.text())
+        });
+        held.collect()
+    }
+
+    /// Waits until nothing is held of a client.
+    pub(crate) async fn holds_nothing(&self, client_id: &str) {
+        let query = format!(r#"{{"subjects_filter":"mqtt_held.open.{client_id}.*"}}"#);
+        eventually(&format!("nothing is held of {client_id}"), async || {
+            // Reading it would wait for what is removed meanwhile.
+            let api = "$JS.API.STREAM.INFO.MQTT";
+            let info = self.backend.request(api, query.clone()).await;
+            let info: Value = serde_json::from_slice(&info.payload).unwrap();
+            match info["state"]["subjects"].as_object() {
+                None => Ok(()),
+                Some(held) => Err(format!("{held:?}")),
+            }
+        })
+        .await;
     }
 
     /// Starts a gateway.
@@ -47,8 +142,12 @@ impl Site {
 
     pub(crate) async fn node_with(&self, environment: &[(&str, &str)]) -> Gateway {
         let lease = LEASE_S.to_string();
+        let (profile, database_url) = match &self.devices {
+            None => ("open", "sqlite::memory:".to_owned()),
+            Some((folder, _)) => ("device", database_url(folder)),
+        };
         let own = [
-            ("JETWAY_PROFILE", "open"),
+            ("JETWAY_PROFILE", profile),
             ("JETWAY_OWNERSHIP_LEASE_S", &lease),
             ("JETWAY_OWNERSHIP_RELEASE_TIMEOUT_MS", "1000"),
         ];
@@ -56,7 +155,7 @@ impl Site {
         let environment = environment.map(|(name, value)| ((*name).into(), (*value).into()));
         Gateway::run(RunOptions {
             nats_url: self.nats.url(),
-            database_url: "sqlite::memory:".to_owned(),
+            database_url,
             environment: environment.collect(),
             ..RunOptions::default()
         })
@@ -155,6 +254,10 @@ impl Site {
         })
         .await;
     }
+}
+
+fn database_url(folder: &TempDir) -> String {
+    format!("sqlite:{}", folder.path().join("devices.db").display())
 }
 
 fn event(stored: &Stored) -> Event {

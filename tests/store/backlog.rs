@@ -204,6 +204,29 @@ async fn pages_are_bounded_in_bytes() {
 }
 
 #[tokio::test]
+async fn the_last_message_of_a_subject_is_read_and_all_up_to_it_removed() {
+    let rig = Rig::start().await;
+    rig.stream("S", &["s.>"], json!({})).await;
+    let subjects = ["s.a", "s.b", "s.a", "s.c", "s.a"];
+    publish(&rig, "S", subjects.iter().map(ToString::to_string)).await;
+    let reader = Reader::new(&rig.link, "S");
+    let last = async |subject| {
+        let stored = reader.last_on(subject).await.unwrap();
+        stored.map_or(0, |stored| stored.sequence)
+    };
+    assert_eq!((last("s.a").await, last("s.x").await), (5, 0));
+    reader.purge("s.a", 3).await.unwrap();
+    assert_eq!(last("s.a").await, 5);
+    assert!(reader.at(1).await.unwrap().is_none());
+    assert!(reader.at(3).await.unwrap().is_none());
+    assert!(reader.at(2).await.unwrap().is_some());
+    reader.purge("s.*", u64::MAX).await.unwrap();
+    assert_eq!((last("s.a").await, last("s.b").await), (0, 0));
+    let missing = Reader::new(&rig.link, "MISSING").purge("s.a", 1).await;
+    assert!(missing.is_err());
+}
+
+#[tokio::test]
 async fn a_killed_server_only_delays_reading() {
     let mut rig = Rig::start().await;
     rig.stream("S", &["s.>"], json!({})).await;
@@ -246,8 +269,14 @@ async fn a_replica_that_lags_behind_hides_nothing() {
             lasting(Duration::from_millis(20)).await;
             cluster.resume(1);
         };
-        let (found, at, ()) = tokio::join!(read(backlog), reader.at(sequence), resumed);
+        let (found, at, last, ()) = tokio::join!(
+            read(backlog),
+            reader.at(sequence),
+            reader.last_on(&subject),
+            resumed
+        );
         assert_eq!(found, [sequence]);
         assert!(at.unwrap().is_some());
+        assert!(last.unwrap().is_some());
     }
 }

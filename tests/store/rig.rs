@@ -106,6 +106,8 @@ fn may_be_spawned(bucket: Bucket, reader: Reader, link: Link) {
         drop(reader.at(1).await);
         drop(reader.last(&[], 1).await);
         drop(reader.remove(1).await);
+        drop(reader.last_on("").await);
+        drop(reader.purge("", 1).await);
         drop(reader.backlog(Vec::new(), 0, 1).next_page().await);
         let (mut feed, _) = Feed::start(&link, "", &[]).await.unwrap();
         drop(feed.next().await);

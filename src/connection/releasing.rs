@@ -1,0 +1,136 @@
+//! PUBREL where QoS 2 messages are published at their release: what is held is read back, published where it belongs, and then
+//! forgotten.
+//!
+//! It is forgotten only when it is stored there, also if the connection is over by then: whoever releases it once more meanwhile
+//! does so under the same message id.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::Shared;
+use super::driver::Driver;
+use crate::mapping::Holder;
+use crate::message::Subject;
+use crate::mqtt::PacketId;
+use crate::tasks::OnExit;
+use crate::telemetry;
+use crate::uplink::Prepared;
+
+/// How long until JetStream is asked again.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// Where a message is held.
+#[derive(Debug)]
+pub(super) struct Place {
+    subject: Subject,
+    sequence: u64,
+}
+
+/// Held messages on their way to where they belong, each with its number among the connection's messages.
+#[derive(Debug, Default)]
+pub(super) struct Released(VecDeque<(u64, Place)>);
+
+impl Released {
+    pub(super) fn push(&mut self, number: u64, place: Place) {
+        self.0.push_back((number, place));
+    }
+
+    /// The stream refused this one: it stays where it is held.
+    pub(super) fn refused(&mut self, refused: u64) {
+        self.0.retain(|(number, _)| *number != refused);
+    }
+
+    /// Those before this number.
+    fn take_before(&mut self, finished: u64) -> Vec<Place> {
+        let is_finished = |(number, _): &(u64, Place)| *number < finished;
+        let count = self.0.iter().take_while(|one| is_finished(one)).count();
+        let places = self.0.drain(..count).map(|(_, place)| place).collect();
+        if self.0.is_empty() {
+            self.0 = VecDeque::new(); // An idle device keeps no buffer.
+        }
+        places
+    }
+}
+
+/// Reads what the session holds under a packet identifier, however long that takes; none if there is nothing.
+pub(super) async fn read(
+    shared: &Shared,
+    holder: Holder<'_>,
+    packet_id: PacketId,
+) -> Option<(Prepared, Place)> {
+    let subject = holder.subject(packet_id);
+    let stored = loop {
+        match shared.reader.last_on(&subject).await {
+            Ok(stored) => break stored?,
+            Err(error) => {
+                tracing::debug!(%subject, %error, "held message not read yet");
+                sleep(RETRY).await;
+            }
+        }
+    };
+    let uplink = holder.release(&stored.message, telemetry::now_unix_ms())?;
+    let sequence = stored.sequence;
+    Some((uplink.into(), Place { subject, sequence }))
+}
+
+/// Forgets what earlier sessions of a device held, before another one begins. What is left if that fails is not released by it.
+pub(super) async fn forget_all(shared: &Shared, tokens: &str) {
+    if let Err(error) = shared.reader.purge(&Holder::all(tokens), u64::MAX).await {
+        tracing::warn!(%error, "held messages of an ended session stay in the stream");
+    }
+}
+
+async fn forget(shared: &Shared, place: Place) {
+    // What is below was sent again before it was answered: the same message.
+    while let Err(error) = shared.reader.purge(&place.subject, place.sequence).await {
+        tracing::debug!(subject = %place.subject, %error, "released message not removed yet");
+        sleep(RETRY).await;
+    }
+}
+
+impl Driver {
+    /// Forgets what is released for good.
+    pub(super) fn forget_released(&mut self) {
+        for place in self.inbound.released.take_before(self.inbound.finished) {
+            let shared = Arc::clone(&self.shared);
+            let forget = async move { forget(&shared, place).await };
+            self.shared.tasks.spawn("release", OnExit::Log, forget);
+        }
+    }
+
+    /// The connection is over: does the same once all is finished, and forgets what the session holds if it is over too.
+    pub(super) fn leave_released(&mut self, session_is_over: bool) {
+        let (shared, tokens) = (Arc::clone(&self.shared), Arc::clone(&self.sender.tokens));
+        let mut released = std::mem::take(&mut self.inbound.released);
+        let receipts = Arc::clone(&self.sender.receipts);
+        if let Some((last, _)) = released.0.back() {
+            let last = *last;
+            let forget = async move {
+                let finished =
+                    std::future::poll_fn(|context| receipts.poll_finished(context, last));
+                let finished = finished.await;
+                for (number, _) in receipts.take_refused() {
+                    released.refused(number);
+                }
+                for place in released.take_before(finished) {
+                    forget(&shared, place).await;
+                }
+            };
+            self.shared.tasks.spawn("release", OnExit::Log, forget);
+        }
+        if session_is_over && self.session.may_hold() {
+            // The next session's are stored behind.
+            let up_to = self.shared.uplink.stored_sequence();
+            let (shared, subject) = (Arc::clone(&self.shared), Holder::all(&tokens));
+            let place = Place {
+                subject,
+                sequence: up_to,
+            };
+            let forget = async move { forget(&shared, place).await };
+            self.shared.tasks.spawn("release", OnExit::Log, forget);
+        }
+    }
+}
