@@ -1,3 +1,5 @@
+//! What a request from a service becomes: the topic, the token and the answer that it waits for.
+
 use super::*;
 use crate::mapping::Settings;
 
