@@ -68,7 +68,7 @@ async fn login(gateway: SocketAddr, device: &DemoDevice) -> Duration {
 }
 
 #[tokio::test]
-async fn thousands_of_half_open_handshakes_delay_no_login() {
+async fn g15_thousands_of_half_open_handshakes_delay_no_login() {
     allow_descriptors(Some(DESCRIPTORS));
     let (mut gateway, mut neighbour, device) = gateway(&[handshake_timeout()]).await;
     allow_descriptors(None);
@@ -119,7 +119,7 @@ async fn thousands_of_half_open_handshakes_delay_no_login() {
 }
 
 #[tokio::test]
-async fn a_slow_sender_is_served_in_time_and_closed_out_of_time() {
+async fn g15_a_slow_sender_is_served_in_time_and_closed_out_of_time() {
     let (mut gateway, mut neighbour, device) = gateway(&[handshake_timeout()]).await;
     // Every segment a byte: the packets are the same.
     let mut wire = Wire::connect(gateway.mqtt()).await;

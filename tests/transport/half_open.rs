@@ -64,7 +64,7 @@ async fn stopped(site: &Site) -> Vec<Box<dyn Stream>> {
 }
 
 #[tokio::test]
-async fn half_open_handshakes_end_in_time_and_delay_no_login() {
+async fn g15_half_open_handshakes_end_in_time_and_delay_no_login() {
     let mut site = site().await;
     let descriptors = |site: &Site| {
         let folder = format!("/proc/{}/fd", site.gateway.pid());
@@ -123,7 +123,7 @@ async fn half_open_handshakes_end_in_time_and_delay_no_login() {
 }
 
 #[tokio::test]
-async fn a_slow_peer_wins_no_time_by_any_layer() {
+async fn g15_a_slow_peer_wins_no_time_by_any_layer() {
     let site = site().await;
     let opened = Instant::now();
     let mut websocket = WebSocket::over(tls(site.address(WSS), &site.ca).await).await;

@@ -74,7 +74,7 @@ async fn expiry_days(site: &Site) -> f64 {
 }
 
 #[tokio::test]
-async fn changed_files_are_used_and_broken_ones_are_not() {
+async fn g20_changed_files_are_used_and_broken_ones_are_not() {
     let (site, server) = site("50").await;
     let device = site.device();
     let mut live = login(&site, device).await;
@@ -130,7 +130,7 @@ async fn changed_files_are_used_and_broken_ones_are_not() {
 }
 
 #[tokio::test]
-async fn a_hangup_renews_at_once_and_client_authorities_too() {
+async fn g20_a_hangup_renews_at_once_and_client_authorities_too() {
     // Nobody looks at the files within an hour.
     let (site, server) = site("3600000").await;
     let old = site.pki.leaf("old-client", Key::Ecdsa, &site.client_ca, 10);

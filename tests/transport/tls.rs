@@ -160,7 +160,7 @@ async fn what_is_no_tls_is_closed_and_counted() {
 }
 
 #[tokio::test]
-async fn a_refused_login_gets_its_connack_first() {
+async fn g21_a_refused_login_gets_its_connack_first() {
     // G21, with packets behind the CONNECT that nobody will read.
     let site = Site::shared().await;
     let mut who = site.device().credentials.clone();

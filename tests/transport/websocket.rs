@@ -62,7 +62,7 @@ async fn login(site: &Site, device: &DemoDevice) -> WebSocket {
 }
 
 #[tokio::test]
-async fn packets_are_split_and_joined_freely() {
+async fn g21_packets_are_split_and_joined_freely() {
     // [MQTT-6.0.0-2]
     let site = Site::shared().await;
     let (device, backend) = (site.device(), site.backend().await);
@@ -119,7 +119,7 @@ async fn packets_are_split_and_joined_freely() {
 }
 
 #[tokio::test]
-async fn frames_that_are_not_binary_close_the_connection() {
+async fn g21_frames_that_are_not_binary_close_the_connection() {
     // [MQTT-6.0.0-1]
     let site = Site::shared().await;
     let ping = packet::PINGREQ;
@@ -144,7 +144,7 @@ async fn frames_that_are_not_binary_close_the_connection() {
 }
 
 #[tokio::test]
-async fn a_refused_login_gets_its_connack_first() {
+async fn g21_a_refused_login_gets_its_connack_first() {
     let site = Site::shared().await;
     let mut who = site.device().credentials.clone();
     who.password = "wrong;hmacsha256".to_owned();
