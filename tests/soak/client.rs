@@ -305,12 +305,14 @@ impl Client {
         Ok(())
     }
 
-    /// Whether a message has come that begins like this.
+    /// Whether this message has come over the connection.
     pub(crate) fn has(&self, text: &str) -> bool {
-        self.journal.iter().rev().any(|entry| match &entry.event {
-            Event::Received { text: received, .. } => received == text,
-            _ => false,
-        })
+        let events = self.journal.iter().rev().map(|entry| &entry.event);
+        events
+            .take_while(|event| !matches!(event, Event::Connected { .. }))
+            .any(
+                |event| matches!(event, Event::Received { text: received, .. } if received == text),
+            )
     }
 
     /// The text of the message that was published last.

@@ -1,6 +1,6 @@
 //! The run: clients live while servers die, then all come back and take what they are owed; and the verdict.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::env;
 use std::sync::Arc;
 use std::time::Duration;
@@ -186,10 +186,10 @@ async fn stream(backend: &Backend) -> Vec<Stored> {
 async fn wills_are_due(backend: &Backend, model: &Model) {
     let deadline = Instant::now() + WILLS_MAX;
     let wait = async || {
-        let stream = stream(backend).await;
-        let is_there = |text: &str| stream.iter().any(|stored| stored.text == text);
+        let wills = backend.messages("MQTT", "mqtt.w.>").await;
+        let wills: HashSet<&str> = wills.iter().map(|will| will.text()).collect();
         let owed = model.wills.iter().filter(|will| will.at_least > 0);
-        let missing = owed.filter(|will| !is_there(&will.text)).count();
+        let missing = owed.filter(|will| !wills.contains(&*will.text)).count();
         match missing > 0 && Instant::now() < deadline {
             true => Err(format!("{missing} are missing")),
             false => Ok(()),

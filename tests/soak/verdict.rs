@@ -21,6 +21,8 @@ pub(crate) struct Verdict<'a> {
     characters: &'a [Character],
     /// The sequences of each text, rising.
     copies: HashMap<&'a str, Vec<u64>>,
+    /// What is stored: text, first sequence; in the order in which it was sent.
+    stored: Vec<(&'a str, u64, &'a Sent)>,
     pub(crate) faults: Vec<(usize, String)>,
 }
 
@@ -44,10 +46,17 @@ impl<'a> Verdict<'a> {
                 .or_default()
                 .push(stored.sequence);
         }
+        let stored = copies.iter().filter_map(|(text, copies)| {
+            let sent = model.sent.get(*text)?;
+            Some((*text, copies[0], sent))
+        });
+        let mut stored: Vec<_> = stored.collect();
+        stored.sort_unstable_by_key(|(_, _, sent)| sent.first);
         Self {
             model,
             characters,
             copies,
+            stored,
             faults: model.faults.clone(),
         }
     }
@@ -302,13 +311,14 @@ impl<'a> Verdict<'a> {
             }
         };
         let mut missing = Vec::new();
-        for (text, copies) in &self.copies {
-            let Some(sent) = self.model.sent.get(*text) else {
-                continue;
-            };
+        let begin = self
+            .stored
+            .partition_point(|(_, _, sent)| sent.first <= granted);
+        let end = window.leaving.unwrap_or(u64::MAX);
+        let sent = self.stored[begin..].iter();
+        for (text, sequence, sent) in sent.take_while(|(_, _, sent)| sent.first < end) {
             let qos = sent.qos.min(wish.qos);
-            let concerns = sent.first > granted
-                && copies[0] < up_to
+            let concerns = *sequence < up_to
                 && qos > QoS::AtMostOnce
                 && matches(&wish.filter, &sent.topic)
                 && !(wish.no_local && sent.publisher == client);
@@ -318,7 +328,7 @@ impl<'a> Verdict<'a> {
             checked.required += 1;
             checked.exactly_once += usize::from(qos == QoS::ExactlyOnce);
             if !received.contains_key(text) {
-                missing.push((copies[0], *text));
+                missing.push((*sequence, *text));
             }
         }
         missing.sort_unstable();
