@@ -18,11 +18,12 @@ pub mod jetstream;
 pub mod connection;
 pub mod registry;
 pub mod router;
-pub mod rpc;
 
 pub mod dlq;
 pub mod downlink;
+pub mod expiry;
 pub mod ownership;
+pub mod rpc;
 pub mod status;
 pub mod uplink;
 

@@ -23,7 +23,10 @@ type WaitingPermit = Pin<Box<dyn Future<Output = Permit> + Send>>;
 type Readying = Pin<Box<dyn Future<Output = Result<Message, PacketId>> + Send>>;
 
 /// What the session let go.
-#[expect(clippy::large_enum_variant, reason = "most are messages, and a box for each costs more")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most are messages, and a box for each costs more"
+)]
 enum Outgoing {
     Message(Message),
     /// A held message that is still to be read.

@@ -28,7 +28,7 @@ impl Lifetimes {
     }
 
     /// From here on what is added is kept, until it is watched no more.
-    pub(super) fn watch(&self, watched: bool) {
+    pub fn watch(&self, watched: bool) {
         let mut state = self.lock();
         state.watched = watched;
         state.ends.clear();
@@ -36,19 +36,20 @@ impl Lifetimes {
     }
 
     /// Whether what is added is kept.
-    pub(super) fn is_watched(&self) -> bool {
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
         self.lock().watched
     }
 
     /// The stream began anew: nothing that is known is true any more.
-    pub(super) fn forget(&self) {
+    pub fn forget(&self) {
         let mut state = self.lock();
         state.ends.clear();
         state.complete = false;
     }
 
     /// The message of this sequence is worth nothing any more from then on.
-    pub(super) fn add(&self, end_ms: u64, sequence: u64) {
+    pub fn add(&self, end_ms: u64, sequence: u64) {
         let mut state = self.lock();
         if !state.watched {
             return;
@@ -61,7 +62,8 @@ impl Lifetimes {
     }
 
     /// Takes out what has ended.
-    pub(super) fn take_ended(&self, now_ms: u64) -> Vec<u64> {
+    #[must_use]
+    pub fn take_ended(&self, now_ms: u64) -> Vec<u64> {
         let mut state = self.lock();
         let later = state.ends.split_off(&(now_ms + 1, 0));
         let ended = std::mem::replace(&mut state.ends, later);
@@ -69,7 +71,8 @@ impl Lifetimes {
     }
 
     /// Whether some were left out for want of room, and there is room now.
-    pub(super) fn lacks_some(&self) -> bool {
+    #[must_use]
+    pub fn lacks_some(&self) -> bool {
         let state = self.lock();
         state.watched && !state.complete && state.ends.len() <= state.max / 2
     }

@@ -6,7 +6,6 @@
 mod config;
 mod delivery;
 mod finished;
-mod janitor;
 mod lifetimes;
 mod live;
 mod metrics;
@@ -19,7 +18,6 @@ mod shared;
 pub use config::Config;
 pub use delivery::Delivery;
 pub use finished::{Finished, Lost, Parts, Removals};
-pub use janitor::Janitor;
 pub use lifetimes::Lifetimes;
 pub use live::{Live, read};
 pub use metrics::{Metrics, Outcome};

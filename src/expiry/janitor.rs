@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{Config, Finished, Lifetimes, Outcome};
+use crate::downlink::{Config, Finished, Lifetimes, Outcome};
 use crate::jetstream::bucket::{self, Bucket, Expect};
 use crate::jetstream::{ReadError, Reader, Stored};
 use crate::mapping::Mapping;
