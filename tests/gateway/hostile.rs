@@ -169,3 +169,59 @@ async fn g14_a_connect_beyond_its_limit_is_closed_before_it_is_read_whole() {
         );
     }
 }
+
+/// Three bytes that are no well-formed UTF-8, or that MQTT forbids: a broken sequence, U+0000, a surrogate.
+const ILL_FORMED: [[u8; 3]; 3] = [[0xC3, 0x28, b'x'], [b'a', 0, b'b'], [0xED, 0xA0, 0x80]];
+
+/// A packet with these bytes in the place of `???`.
+fn with_text(mut packet: Vec<u8>, text: [u8; 3]) -> Vec<u8> {
+    let place = packet.windows(3).position(|bytes| bytes == b"???").unwrap();
+    packet[place..place + 3].copy_from_slice(&text);
+    packet
+}
+
+#[tokio::test]
+async fn g17_ill_formed_text_closes_the_connection_before_any_side_effect() {
+    // [MQTT-1.5.4-1], [MQTT-1.5.4-2]
+    let site = Site::shared().await;
+    let backend = site.backend().await;
+    for protocol in BOTH {
+        let who = site.device();
+        for text in ILL_FORMED {
+            let mut in_client_id = who.credentials.clone();
+            in_client_id.client_id.push_str("???");
+            let mut in_user_name = who.credentials.clone();
+            in_user_name.username.push_str("???");
+            for credentials in [in_client_id, in_user_name] {
+                let mut wire = Wire::connect(site.gateway.mqtt()).await;
+                let connect = packet::connect(protocol, &credentials, 60);
+                wire.send(&with_text(connect, text)).await;
+                let answer = wire.closed().await;
+                let refused = answer.is_empty() || answer[0] == 0x20 && answer[3] != 0;
+                assert!(refused, "{protocol:?}: {answer:02x?}");
+            }
+            let topic = format!("{}/???", who.reports());
+            let filter = who.topic("$thing/down/???");
+            for packet in [
+                packet::publish(protocol, &topic, Some(1), b"never"),
+                packet::subscribe(protocol, 1, &[(&filter, 1)]),
+            ] {
+                let address = site.gateway.mqtt();
+                let mut wire = Wire::login(protocol, address, &who.credentials, 60).await;
+                wire.send(&with_text(packet, text)).await;
+                let goodbye = wire.closed().await;
+                match protocol {
+                    Protocol::V311 => assert!(goodbye.is_empty(), "{goodbye:02x?}"),
+                    Protocol::V5 => assert_eq!(goodbye, packet::disconnect(0x81)),
+                }
+            }
+            // A payload is opaque.
+            let mut device = site.connect(protocol, &who).await;
+            assert_eq!(device.publish_acked(&who.reports(), text.to_vec()).await, 0);
+            device.disconnect().await;
+        }
+        let stored = who.stored(&backend).await;
+        let stored: Vec<&[u8]> = stored.iter().map(|message| &*message.payload).collect();
+        assert_eq!(stored, ILL_FORMED, "{protocol:?}");
+    }
+}
