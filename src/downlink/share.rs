@@ -134,7 +134,13 @@ impl<M> Shared<M> {
     }
 
     pub(super) fn forget(&self, device: &DeviceId) {
-        self.lock().marks.push_back((device.clone(), false));
+        let mut members = self.lock();
+        members.marks.push_back((device.clone(), false));
+        if members.all.is_empty() {
+            // It was away, and the last one: now it has left for good.
+            members.left = Leave::ForGood;
+        }
+        drop(members);
         self.answers.changed.notify_one();
     }
 
