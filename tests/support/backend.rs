@@ -114,11 +114,16 @@ impl Backend {
             ..pull::Config::default()
         };
         let stream = self.stream(stream).await;
-        let consumer = stream.create_consumer(config).await.unwrap();
+        let mut consumer = stream.create_consumer(config).await.unwrap();
         let created = Instant::now();
         let count = usize::try_from(consumer.cached_info().num_pending).unwrap();
         let mut messages = Vec::with_capacity(count);
         while messages.len() < count {
+            // Some of those that were there may be gone by now.
+            let info = within("a consumer's info", consumer.info()).await.unwrap();
+            if info.num_pending == 0 {
+                break;
+            }
             let batch = (count - messages.len()).min(1000);
             let mut fetched = consumer
                 .fetch()
