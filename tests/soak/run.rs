@@ -137,6 +137,9 @@ fn retained(journal: &[Entry]) -> HashMap<String, String> {
 async fn judge(seed: u64, drained: Drained, outages: &[Outage], servers: Servers) {
     let journals = &drained.journals;
     let backend = Backend::connect(&servers.nats.url()).await;
+    // First, while those that are there are not missed.
+    let reality = drained.connections.iter().map(Option::is_some);
+    let status = status::judge(&backend, &reality.collect::<Vec<_>>()).await;
     let model = Model::read(journals, outages);
     wills_are_due(&backend, &model).await;
     let stream = stream(&backend).await;
@@ -145,8 +148,7 @@ async fn judge(seed: u64, drained: Drained, outages: &[Outage], servers: Servers
     let checked = verdict.judge(&stream);
     verdict.retained(&drained.retained, &stream);
     let mut faults = verdict.faults;
-    let reality = drained.connections.iter().map(Option::is_some);
-    faults.extend(status::judge(&backend, &reality.collect::<Vec<_>>()).await);
+    faults.extend(status);
     println!(
         "{} messages in the stream, {} outages; checked: {checked:?}",
         stream.len(),
