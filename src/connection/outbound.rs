@@ -230,7 +230,7 @@ impl Driver {
         match fetched {
             Fetched::Resend(found) => {
                 for (packet_id, downlink) in found {
-                    let publish = downlink.and_then(|downlink| self.in_time(&downlink));
+                    let publish = downlink.and_then(|downlink| self.in_time(packet_id, &downlink));
                     self.session.handle_resend(packet_id, publish);
                 }
             }
@@ -277,8 +277,8 @@ impl Driver {
 
     /// A message that was read again, as the device gets it; none if its lifetime is over. One that may be half delivered
     /// goes on all the same [MQTT-4.3.3-7].
-    fn in_time(&mut self, downlink: &Arc<Downlink>) -> Option<Publish> {
-        let half_delivered = downlink.qos == QoS::ExactlyOnce;
+    fn in_time(&mut self, packet_id: PacketId, downlink: &Arc<Downlink>) -> Option<Publish> {
+        let half_delivered = self.session.is_half_delivered(packet_id);
         let publish = downlink
             .publish(telemetry::now_unix_ms())
             .or_else(|| half_delivered.then(|| downlink.as_publish()));

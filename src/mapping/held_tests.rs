@@ -1,3 +1,5 @@
+//! A held message gives back the message that it holds, and nothing else is one.
+
 use super::*;
 use crate::mapping::Retained;
 use bytes::Bytes;

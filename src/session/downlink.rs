@@ -259,6 +259,13 @@ impl Session {
         self.downlink_aliases.withdraw(publish)
     }
 
+    /// Whether the device may have half of a downlink that is to be sent again: then nothing but the end of the session ends it.
+    #[must_use]
+    pub fn is_half_delivered(&self, packet_id: PacketId) -> bool {
+        let inflight = self.downlink.get(packet_id);
+        inflight.is_some_and(|inflight| inflight.qos == QoS::ExactlyOnce)
+    }
+
     /// Where the downlink with this packet identifier came from, if it is inflight.
     #[must_use]
     pub fn source_of(&self, packet_id: PacketId) -> Option<&Source> {
