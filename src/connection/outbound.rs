@@ -182,7 +182,9 @@ impl Driver {
         if !resend.is_empty() {
             self.outbound.add(&self.shared, Job::Resend(resend));
         }
-        self.read_back(self.shared.router.position());
+        // What this node has seen stored was published before, although the feed may not have brought it yet.
+        let stored = self.shared.uplink.stored_sequence();
+        self.read_back(self.shared.router.position().max(stored));
     }
 
     /// The mailbox dropped messages, or the stream began anew: reads them back.
