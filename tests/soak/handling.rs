@@ -24,14 +24,7 @@ impl Client {
                     connection.send(&Packet::Pubrel(ack));
                 }
             }
-            Packet::Pubcomp(ack) => {
-                let before = self.unacknowledged.len();
-                self.unacknowledged
-                    .retain(|waiting| waiting.packet_id != ack.packet_id || !waiting.released);
-                if self.unacknowledged.len() == before || ack.reason.is_error() {
-                    self.wrong(format!("{ack:?} (PUBCOMP) unasked for"));
-                }
-            }
+            Packet::Pubcomp(ack) => self.handle_completed(&ack),
             Packet::Suback(suback) => self.handle_suback(&suback),
             Packet::Unsuback(unsuback) => match self.link.asked.remove(&unsuback.packet_id.get()) {
                 Some(Asked::Unsubscribe(wish)) => drop(self.note(Event::Unsubscribed { wish })),
@@ -117,6 +110,20 @@ impl Client {
         }
         if first {
             self.note(Event::Acknowledged { text, error });
+        }
+    }
+
+    fn handle_completed(&mut self, ack: &Ack) {
+        let position = self
+            .unacknowledged
+            .iter()
+            .position(|waiting| waiting.packet_id == ack.packet_id && waiting.released);
+        match position {
+            Some(position) if !ack.reason.is_error() => {
+                let text = self.unacknowledged.remove(position).text;
+                self.note(Event::Completed { text });
+            }
+            _ => self.wrong(format!("{ack:?} (PUBCOMP) unasked for")),
         }
     }
 

@@ -70,6 +70,8 @@ pub(crate) enum Event {
     },
     /// PUBACK, or the first PUBREC.
     Acknowledged { text: String, error: bool },
+    /// PUBCOMP.
+    Completed { text: String },
     /// SUBSCRIBE.
     Subscribing { wishes: Vec<usize> },
     /// SUBACK; an error where it was not granted what was asked.
@@ -133,6 +135,7 @@ impl Event {
         match self {
             Self::Publish { text, .. }
             | Self::Acknowledged { text, .. }
+            | Self::Completed { text }
             | Self::Received { text, .. } => Some(text),
             _ => None,
         }

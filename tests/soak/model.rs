@@ -24,6 +24,7 @@ pub(crate) struct Sent {
     pub(crate) first: u64,
     /// The connection of each time.
     pub(crate) connections: Vec<usize>,
+    /// After its PUBACK or PUBCOMP.
     pub(crate) acknowledged: Option<u64>,
     pub(crate) refused: bool,
 }

@@ -117,38 +117,26 @@ impl<'a> Verdict<'a> {
     }
 
     /// G-ORDER: what one client sent on one connection, and what of all its connections was acknowledged, is stored first in
-    /// the order in which it was sent first.
+    /// the order in which it was sent first; QoS 2 messages for themselves, whose time is the PUBREL [MQTT-4.6.0-3].
     fn order_in_store(&mut self) {
-        let mut by_client: BTreeMap<usize, Vec<(u64, &str, &Sent, u64)>> = BTreeMap::new();
-        for (text, sent) in &self.model.sent {
-            if let (Some(first), false) = (self.copies(text).first(), sent.is_will) {
-                let all = by_client.entry(sent.publisher).or_default();
-                all.push((sent.first, text, sent, *first));
+        let mut last: HashMap<(usize, bool), (&str, u64)> = HashMap::new();
+        let mut of_connection: HashMap<(usize, bool, usize), (&str, u64)> = HashMap::new();
+        let mut faults = Vec::new();
+        for (text, sequence, sent) in self.stored.iter().filter(|it| !it.2.is_will) {
+            let class = (sent.publisher, sent.qos == QoS::ExactlyOnce);
+            let connection = (class.0, class.1, sent.connections[0]);
+            let here = (*text, *sequence);
+            let mut before: Vec<_> = of_connection.insert(connection, here).into_iter().collect();
+            if sent.acknowledged.is_some() {
+                before.extend(last.insert(class, here));
+            }
+            for (other, at) in before.into_iter().filter(|(_, at)| at > sequence) {
+                let text =
+                    format!("{text} is stored as {sequence}, {other}, sent before it, as {at}");
+                faults.push((sent.publisher, text));
             }
         }
-        for (client, mut all) in by_client {
-            all.sort_unstable_by_key(|(tick, ..)| *tick);
-            let mut last: Option<(&str, u64)> = None;
-            let mut of_connection: HashMap<usize, (&str, u64)> = HashMap::new();
-            for (_, text, sent, sequence) in all {
-                let connection = sent.connections[0];
-                let before = of_connection.insert(connection, (text, sequence));
-                let acknowledged = sent.acknowledged.is_some();
-                for (other, at) in before.into_iter().chain(last.filter(|_| acknowledged)) {
-                    if at > sequence {
-                        self.fault(
-                            client,
-                            format!(
-                                "{text} is stored as {sequence}, {other}, sent before it, as {at}"
-                            ),
-                        );
-                    }
-                }
-                if acknowledged {
-                    last = Some((text, sequence));
-                }
-            }
-        }
+        self.faults.extend(faults);
     }
 
     /// G10.

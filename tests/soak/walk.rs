@@ -104,10 +104,15 @@ impl<'a> Walk<'a> {
             Event::Publish { .. } => self.published(tick, &entry.event),
             Event::Acknowledged { text, error } => {
                 let sent = self.model.sent.get_mut(text).expect("it was sent");
-                match error {
-                    true => sent.refused = true,
-                    false => sent.acknowledged = Some(tick),
+                sent.refused |= *error;
+                if !error && sent.qos == QoS::AtLeastOnce {
+                    sent.acknowledged = Some(tick);
                 }
+            }
+            // Until then the gateway has a QoS 2 message, and the session ends with it.
+            Event::Completed { text } => {
+                let sent = self.model.sent.get_mut(text).expect("it was sent");
+                sent.acknowledged = Some(tick);
             }
             Event::Subscribing { wishes } => self.subscribing(tick, wishes),
             Event::Subscribed { wishes, error } => {
