@@ -58,10 +58,13 @@ impl Lease {
         self.is_within_lease(&self.state())
     }
 
-    /// Whether it was fresh for so long that who is missing now is lost.
-    fn is_sure(&self) -> bool {
+    /// Whether it was fresh for so long that who is missing now is lost; `link_epoch` is the NATS connection of now, which is
+    /// doubtful until the lease was renewed over it.
+    fn is_sure(&self, link_epoch: u64) -> bool {
         let state = self.state();
-        self.is_within_lease(&state) && state.sure_since.elapsed() >= self.lasts
+        self.is_within_lease(&state)
+            && state.link_epoch == link_epoch
+            && state.sure_since.elapsed() >= self.lasts
     }
 
     fn is_within_lease(&self, state: &State) -> bool {
@@ -70,7 +73,7 @@ impl Lease {
             .is_some_and(|renewed| renewed.elapsed() < self.lasts)
     }
 
-    /// A renewal that began at `began`, over this NATS connection, was answered.
+    /// A renewal that began at `began` was answered, and this is the NATS connection now.
     fn renewed(&self, began: Instant, link_epoch: u64, revision: u64) {
         let mut state = self.state();
         let is_first = state.renewed.is_none();
@@ -130,11 +133,16 @@ impl Ownership {
 
     async fn renew(&self) -> Result<(), Error> {
         let lease = Some(self.config().lease());
-        let (began, link_epoch) = (Instant::now(), self.link().state.borrow().epoch);
+        let began = Instant::now();
         let (nodes, value) = (self.nodes(), Bytes::from_static(b"{}"));
         let revision = nodes.put(self.node(), value, Expect::Any, lease).await?;
-        self.lease().renewed(began, link_epoch, revision);
+        // It may have waited for another connection than it began with.
+        self.lease().renewed(began, self.link_epoch(), revision);
         Ok(())
+    }
+
+    fn link_epoch(&self) -> u64 {
+        self.link().state.borrow().epoch
     }
 
     async fn keep_lease(&self) {
@@ -175,7 +183,7 @@ impl Ownership {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            if !self.lease().is_sure() {
+            if !self.lease().is_sure(self.link_epoch()) {
                 // Nodes may come and go unseen.
                 anybody = true;
                 continue;
@@ -275,15 +283,16 @@ mod tests {
         assert!(!lease.is_fresh());
         lease.renewed(Instant::now(), 1, 10);
         assert!(lease.is_fresh());
-        assert!(!lease.is_sure());
-        assert!(sure().is_sure());
+        assert!(!lease.is_sure(1));
+        assert!(sure().is_sure(1));
+        assert!(!sure().is_sure(2));
     }
 
     #[test]
     fn a_renewal_in_time_changes_nothing() {
         let lease = sure();
         lease.renewed(Instant::now(), 1, 11);
-        assert!(lease.is_sure());
+        assert!(lease.is_sure(1));
     }
 
     #[test]
@@ -296,7 +305,7 @@ mod tests {
             }
             lease.renewed(Instant::now(), link_epoch, revision);
             assert!(lease.is_fresh());
-            assert!(!lease.is_sure());
+            assert!(!lease.is_sure(link_epoch));
         }
     }
 }
