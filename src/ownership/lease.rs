@@ -145,6 +145,12 @@ impl Ownership {
         self.link().state.borrow().epoch
     }
 
+    /// Whether the NATS connection was lost and made again less than a lease ago.
+    pub(super) fn has_just_reconnected(&self) -> bool {
+        let link_epoch = self.link_epoch();
+        link_epoch > 1 && !self.lease().is_sure(link_epoch)
+    }
+
     async fn keep_lease(&self) {
         let mut ticks = interval(self.config().lease() / 3);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -4,14 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::Subscriber;
+use async_nats::client::RequestErrorKind;
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Ownership;
 use crate::registry::{Command, Registry};
 use crate::tasks::{OnExit, Tasks};
+
+/// How long until a node that nobody heard of is asked again.
+const RETRY: Duration = Duration::from_millis(100);
 
 fn subject(node: &str) -> String {
     format!("_jw.node.{node}.release")
@@ -21,8 +25,22 @@ fn subject(node: &str) -> String {
 pub(super) async fn ask(ownership: &Ownership, node: &str, key: &str, epoch: u64) {
     let limit = Duration::from_millis(ownership.config().release_timeout_ms);
     let whom = Bytes::from(format!("{key} {epoch}"));
-    let request = ownership.link().client.request(subject(node), whom);
-    match timeout(limit, request).await {
+    let asking = async {
+        loop {
+            let request = ownership.link().client.request(subject(node), whom.clone());
+            match request.await {
+                // It may be about to reconnect, as this node just did.
+                Err(error)
+                    if error.kind() == RequestErrorKind::NoResponders
+                        && ownership.has_just_reconnected() =>
+                {
+                    sleep(RETRY).await;
+                }
+                answer => return answer,
+            }
+        }
+    };
+    match timeout(limit, asking).await {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => tracing::info!(node, %error, "node does not answer; its device is taken"),
         Err(_) => tracing::warn!(node, "node does not let a device go; it is taken"),
