@@ -7,7 +7,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use jetway::device::{DeviceId, Direction};
-use jetway::mapping::{Form, Holder, Mapping, Profile, Receipt, Retained, Settings, Stream, Tree};
+use jetway::mapping::{Form, Holder, Mapping, Profile, Receipt, Settings, Stream, Tree};
 use jetway::message::{Headers, Message};
 use jetway::mqtt::{PacketId, Publish, PublishProperties, QoS};
 
@@ -433,9 +433,7 @@ fn published(mapping: &Mapping, topic: &str, out: &mut String) {
             writeln!(out, "  header   {name}: {value}").expect("a text grows");
         }
     }
-    let Some(Retained::Set(kept)) = uplink.retained else {
-        panic!("{:?} is not retained", uplink.retained);
-    };
+    let kept = uplink.retained.expect("it is retained");
     writeln!(out, "  retained {}", kept.subject).expect("a text grows");
     // The same headers, but for these.
     let stored = &uplink.message.headers;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Delivery, Finished, Lifetimes, Lost, Outcome};
+use super::{Delivery, Finished, Lifetimes, Lost, Outcome, Retained};
 use crate::jetstream::{Fed, Feed, Publisher, Stored};
 use crate::mapping::{Downlink, Mapping};
 use crate::registry::Registry;
@@ -25,6 +25,8 @@ pub struct Live {
     pub finished: Finished,
     /// When the lifetimes of messages end.
     pub lifetimes: Lifetimes,
+    /// Where those are kept that subscribers get later.
+    pub retained: Retained,
     /// Where the messages of this node go, which may be the same stream.
     pub uplink: Publisher,
 }
@@ -35,7 +37,7 @@ impl Live {
         loop {
             let fed = tokio::select! {
                 () = shutdown.cancelled() => return,
-                fed = self.feed.next() => fed,
+                fed = self.next() => fed,
             };
             match fed {
                 Fed::Message(stored) => self.deliver(stored),
@@ -49,6 +51,15 @@ impl Live {
                 }
             }
         }
+    }
+
+    /// The next event. A message that is to be retained is so before anybody gets it: whoever subscribes behind it finds it.
+    async fn next(&mut self) -> Fed {
+        let fed = self.feed.next().await;
+        if let Fed::Message(stored) = &fed {
+            self.retained.follow(stored).await;
+        }
+        fed
     }
 
     fn deliver(&self, stored: Stored) {

@@ -1,14 +1,20 @@
-//! Retained messages: the last one of each topic, in a bucket. Whoever publishes one writes it before the message itself, so
-//! that a subscriber who does not get the message live finds it here.
+//! Retained messages: the last one of each topic, in a bucket. Of what a client publishes its gateway writes the copy before
+//! the message itself; of what a service publishes every node does, before it hands the message to its sessions. So a subscriber
+//! who does not get the message live finds it here.
+//!
+//! Nodes that are not equally far in the delivery stream write each copy once and none over that of a later message: each
+//! says which message it is of, and is written only in the place of what was read before.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::jetstream::{Bucket, Link, ReadError, Reader, Stored, bucket};
-use crate::mapping::{self, Downlink, Mapping};
-use crate::message::Subject;
+use crate::jetstream::bucket::{self, Expect};
+use crate::jetstream::{Bucket, Link, ReadError, Reader, Stored};
+use crate::mapping::{Downlink, Mapping};
+use crate::message::{Message, Subject};
+use crate::telemetry;
 
 const BUCKET: &str = "jetway_retained";
 /// How long it is known that a retained message was removed.
@@ -36,10 +42,11 @@ impl Retained {
     }
 
     /// Sets or clears one, however long that takes.
-    pub async fn write(&self, retained: &mapping::Retained) {
+    pub async fn write(&self, retained: &Message) {
         loop {
-            match self.try_write(retained).await {
-                Ok(()) => return,
+            let written = self.bucket.put_message(retained, Expect::Any, MARKER);
+            match written.await {
+                Ok(_revision) => return,
                 Err(error) => {
                     tracing::debug!(%error, "retained message not written yet");
                     sleep(RETRY).await;
@@ -48,17 +55,49 @@ impl Retained {
         }
     }
 
-    async fn try_write(&self, retained: &mapping::Retained) -> Result<(), bucket::Error> {
-        match retained {
-            mapping::Retained::Set(message) => self.bucket.put_message(message).await?,
-            mapping::Retained::Clear(subject) => {
-                let prefix = self.bucket.subject("");
-                let key = subject.strip_prefix(&*prefix).unwrap_or_default();
-                let any = bucket::Expect::Any;
-                self.bucket.delete(key, any, MARKER).await?
-            }
+    /// Does what a message of the delivery stream does to the retained message of its topic, if a service wants that; waits
+    /// as long as JetStream does not answer. A copy that it refuses is not written.
+    pub async fn follow(&self, stored: &Stored) {
+        let (message, now_ms) = (&stored.message, telemetry::now_unix_ms());
+        let copied = (self.mapping).retained_copy(message, stored.time_ms, now_ms);
+        let copied = copied.map_err(|error| error.to_string());
+        let followed = match copied {
+            Ok(None) => return,
+            Ok(Some(copy)) => self.write_in_order(&copy).await,
+            Err(error) => Err(error),
         };
-        Ok(())
+        if let Err(error) = followed {
+            tracing::warn!(subject = %message.subject, sequence = stored.sequence, %error, "downlink not retained");
+        }
+    }
+
+    async fn write_in_order(&self, copy: &Message) -> Result<(), String> {
+        loop {
+            match self.try_in_order(copy).await {
+                Ok(()) => return Ok(()),
+                // Another node was faster, with the same message or another one.
+                Err(bucket::Error::Conflict { .. }) => {}
+                Err(error @ bucket::Error::Read(ReadError::Refused { .. })) => {
+                    return Err(error.to_string());
+                }
+                Err(error @ bucket::Error::Read(ReadError::Unanswered { .. })) => {
+                    tracing::debug!(%error, "retained message not written yet");
+                    sleep(RETRY).await;
+                }
+            }
+        }
+    }
+
+    async fn try_in_order(&self, copy: &Message) -> Result<(), bucket::Error> {
+        let expected = match self.reader.last_on(&copy.subject).await? {
+            None => Expect::Absent,
+            Some(last) if Mapping::replaces_retained(copy, &last.message, last.time_ms) => {
+                Expect::Revision(last.sequence)
+            }
+            Some(_newer) => return Ok(()),
+        };
+        let written = self.bucket.put_message(copy, expected, MARKER);
+        written.await.map(|_revision| ())
     }
 
     /// Those whose subjects one of the filters selects, at most `max`; more than a topic filter may match.

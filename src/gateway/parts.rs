@@ -226,6 +226,7 @@ impl Parts<'_> {
             registry: Arc::clone(&shared.registry),
             finished: shared.finished.clone(),
             lifetimes: lifetimes.clone(),
+            retained: shared.retained.clone(),
             uplink,
         };
         let run = live.run(self.services_stop.clone());

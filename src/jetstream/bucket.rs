@@ -22,6 +22,8 @@ use crate::telemetry;
 
 const WRITE: &str = "Jw-Write";
 const OPERATION: &str = "KV-Operation";
+/// Behind a marker of this kind the server writes no second one when its time is over, as it does behind `DEL`.
+const PURGE: &str = "PURGE";
 const TTL: &str = "Nats-TTL";
 const MARKER_REASON: &str = "Nats-Marker-Reason";
 
@@ -137,16 +139,26 @@ impl Bucket {
             .await
     }
 
-    /// Writes a message as it is under its own subject, which is one of the bucket's; the last writer wins. Gives its
-    /// revision.
+    /// Writes a message as it is under its own subject, which is one of the bucket's. One without payload deletes the key as
+    /// [`delete`](Self::delete) does. Gives its revision.
     ///
     /// # Errors
-    /// [`Error::Read`].
-    pub async fn put_message(&self, message: &Message) -> Result<u64, Error> {
+    /// As [`put`](Self::put).
+    pub async fn put_message(
+        &self,
+        message: &Message,
+        expected: Expect,
+        marker_ttl: Duration,
+    ) -> Result<u64, Error> {
         let prefix = self.subject("");
         let key = message.subject.strip_prefix(&*prefix).unwrap_or_default();
-        let headers = wire_headers(&message.headers);
-        self.write(key, headers, message.payload.clone(), Expect::Any, None)
+        let mut headers = wire_headers(&message.headers);
+        let is_marker = message.payload.is_empty();
+        if is_marker {
+            headers.insert(OPERATION, PURGE);
+        }
+        let ttl = is_marker.then_some(marker_ttl);
+        self.write(key, headers, message.payload.clone(), expected, ttl)
             .await
     }
 
@@ -162,8 +174,7 @@ impl Bucket {
         marker_ttl: Duration,
     ) -> Result<u64, Error> {
         let mut headers = HeaderMap::new();
-        // Behind a marker of this kind the server writes no second one when its time is over, as it does behind `DEL`.
-        headers.insert(OPERATION, "PURGE");
+        headers.insert(OPERATION, PURGE);
         self.write(key, headers, Bytes::new(), expected, Some(marker_ttl))
             .await
     }

@@ -9,11 +9,6 @@ use crate::mqtt::Publish;
 
 /// Why it is one: a word of a fixed set.
 const REASON: &str = "Jw-Reason";
-/// The subject that it was stored under, and its sequence there.
-const SUBJECT: &str = "Jw-Subject";
-const SEQUENCE: &str = "Jw-Sequence";
-/// Headers of these names are the server's, or tell it what to do with the message that has them.
-const SERVERS: &str = "Nats-";
 
 /// What is known of the end.
 #[derive(Debug, Clone, Copy)]
@@ -46,18 +41,16 @@ impl Mapping {
             headers.push(header::QOS, header::qos(publish.qos));
         }
         if let Some(sequence) = death.sequence {
-            headers.push(SEQUENCE, sequence.to_string());
+            headers.push(header::KEPT_SEQUENCE, sequence.to_string());
             headers.push(header::MSG_ID, format!("dead.{tokens}.{sequence}"));
         }
         let payload = match (stored, publish) {
             (Some(stored), _) => {
-                headers.push(SUBJECT, stored.subject.clone());
-                let own = stored.headers.iter().filter(|(name, _)| {
-                    let is_servers = name
-                        .get(..SERVERS.len())
-                        .is_some_and(|start| start.eq_ignore_ascii_case(SERVERS));
-                    !is_servers && headers.get(name).is_none()
-                });
+                headers.push(header::SUBJECT, stored.subject.clone());
+                let own = stored
+                    .headers
+                    .iter()
+                    .filter(|(name, _)| !header::is_servers(name) && headers.get(name).is_none());
                 let own: Vec<_> = own
                     .map(|(name, value)| (name.to_owned(), value.to_owned()))
                     .collect();

@@ -105,7 +105,7 @@ impl Mapping {
         let subject = headers
             .get(header::STORED_SUBJECT)
             .unwrap_or(&message.subject);
-        let subject = Self::retained_subject(subject).unwrap_or(subject);
+        let subject = self.retained_subject(subject).unwrap_or(subject);
         let mut delivered = self.rules.iter().filter(|rule| rule.is_delivered());
         let (rule, named) = delivered
             .find_map(|rule| Some((rule, rule.subject.value.read(subject)?)))

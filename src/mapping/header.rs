@@ -25,10 +25,12 @@ pub(super) const CORRELATION: &str = "Jw-Correlation";
 pub(super) const RECEIPT: &str = "Jw-Receipt";
 /// The client that published it.
 pub(super) const CLIENT: &str = "Jw-Client";
-/// Where a held message belongs.
+/// The subject that a held message belongs under, or that a dead one was stored under.
 pub(super) const SUBJECT: &str = "Jw-Subject";
 /// The session that a held message is of.
 pub(super) const SESSION: &str = "Jw-Session";
+/// The sequence of the message that this one was made of.
+pub(super) const KEPT_SEQUENCE: &str = "Jw-Sequence";
 /// The names of the user properties in the client's order, where there are several: header libraries keep none.
 pub(super) const ORDER: &str = "Jw-Order";
 pub(super) const USER: &str = "Jw-User-";
@@ -40,6 +42,9 @@ pub(super) const STORED_SUBJECT: &str = "Nats-Subject";
 pub(super) const STORED_AT: &str = "Nats-Time-Stamp";
 pub(super) const SEQUENCE: &str = "Nats-Sequence";
 pub(super) const LAST_SEQUENCE: &str = "Nats-Last-Sequence";
+
+/// Headers of these names are the server's, or tell it what to do with the message that has them.
+const SERVERS: &str = "Nats-";
 
 /// How media types of ours start. A device's content type that starts so, in any case, is written with its first
 /// letter percent-encoded: nobody takes its payload for a message of the gateway.
@@ -98,6 +103,12 @@ pub(super) const BETWEEN_NAMES: &str = ":";
 /// Whether a byte cannot be in a value, or is the escape itself.
 fn is_encoded(byte: u8) -> bool {
     byte.is_ascii_control() || byte == b'%'
+}
+
+/// Whether a header is the server's, or tells it what to do with the message.
+pub(super) fn is_servers(name: &str) -> bool {
+    let start = name.get(..SERVERS.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(SERVERS))
 }
 
 /// Whether a text is a W3C trace context that can be continued: version, trace id, parent id and flags.

@@ -5,7 +5,7 @@
 
 use super::Error;
 use super::header;
-use super::retained::Retained;
+use super::retained;
 use super::uplink::Uplink;
 use super::{Expiry, SUBJECT_BYTES_MAX};
 use crate::message::{Headers, Message, Subject};
@@ -97,7 +97,7 @@ impl Holder<'_> {
                 Expiry { unix_ms }.left(now_ms).unwrap_or(1)
             });
         Some(Uplink {
-            retained: retains.then(|| Retained::of(&message, expiry_s)),
+            retained: retains.then(|| retained::copy(&message, expiry_s)),
             message,
             live: None,
         })

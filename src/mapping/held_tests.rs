@@ -1,7 +1,6 @@
 //! A held message gives back the message that it holds, and nothing else is one.
 
 use super::*;
-use crate::mapping::Retained;
 use bytes::Bytes;
 
 const HOLDER: Holder<'_> = Holder {
@@ -80,7 +79,7 @@ fn the_retained_copy_is_made_at_the_release_with_the_lifetime_that_is_left() {
         HOLDER.release(&held, now_ms).unwrap().retained
     };
     let time_to_live = |expires, now_ms| match retained(&[("Jw-Retain", "1"), expires], now_ms) {
-        Some(Retained::Set(message)) => {
+        Some(message) => {
             assert_eq!(message.subject, "$KV.jetway_retained.mqtt.a.b");
             message.headers.get("Nats-TTL").map(str::to_owned)
         }

@@ -33,7 +33,6 @@ pub use downlink::{Downlink, Expiry};
 pub use envelope::{CONTENT_TYPE, DeviceMessage, UserProperty};
 pub use explain::Explanation;
 pub use held::Holder;
-pub use retained::Retained;
 pub use rules::{Delivery, Mapping};
 pub use settings::{Form, Profile, Settings, Tree};
 pub use source::Fault;

@@ -14,7 +14,7 @@ use super::capture::{Capture, Captures};
 use super::envelope;
 use super::header;
 use super::percent::take;
-use super::retained::Retained;
+use super::retained;
 use super::rule::Rule;
 use super::rules::Mapping;
 use super::settings::Form;
@@ -41,8 +41,9 @@ pub struct Uplink {
     pub message: Message,
     /// Where the same message goes live once it is stored, if anywhere.
     pub live: Option<Subject>,
-    /// What it does to its topic's retained message; none without RETAIN, and where nobody can subscribe to the topic.
-    pub retained: Option<Retained>,
+    /// What its topic's retained message becomes, under the subject of its key; removed if it has no payload. None without
+    /// RETAIN, and where nobody can subscribe to the topic.
+    pub retained: Option<Message>,
 }
 
 /// What is read from a PUBLISH once, for every form.
@@ -120,7 +121,7 @@ impl Mapping {
                 let retains = publish.retain && rule.is_delivered();
                 let expiry_s = publish.properties.message_expiry_interval;
                 Ok(Uplink {
-                    retained: retains.then(|| Retained::of(&message, expiry_s)),
+                    retained: retains.then(|| retained::copy(&message, expiry_s)),
                     message,
                     live: live.transpose()?,
                 })

@@ -7,7 +7,7 @@ use crate::auth::acl::{self, Action};
 use crate::device::{Address, Device, DeviceId, Direction};
 use crate::jetstream::{Permit, Publisher, Receipts};
 use crate::mapping;
-use crate::mapping::{Holder, Mapping, Receipt, Retained};
+use crate::mapping::{Holder, Mapping, Receipt};
 use crate::message::{Message, Subject};
 use crate::mqtt::{PacketId, Publish};
 use crate::telemetry;
@@ -52,8 +52,8 @@ impl Sender {
 /// A message that may be stored: authorised and mapped.
 #[derive(Debug)]
 pub struct Prepared {
-    /// What becomes of its topic's retained message; to be written before the message itself.
-    pub retained: Option<Retained>,
+    /// What its topic's retained message becomes; to be written before the message itself.
+    pub retained: Option<Message>,
     message: Message,
     live: Option<Subject>,
 }

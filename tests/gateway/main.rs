@@ -39,6 +39,8 @@ mod reauthentication;
 #[cfg(test)]
 mod receipts;
 #[cfg(test)]
+mod retained;
+#[cfg(test)]
 mod rpc;
 #[cfg(test)]
 mod session_present;
