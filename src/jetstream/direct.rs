@@ -8,7 +8,7 @@ use std::str::FromStr as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use async_nats::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
+use async_nats::{HeaderMap, HeaderName, HeaderValue, Request, RequestErrorKind, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -289,7 +289,10 @@ impl Direct {
             .client
             .send_request(subject, request)
             .await
-            .map_err(Failure::passing)
+            .map_err(|error| match error.kind() {
+                RequestErrorKind::MaxPayloadExceeded => Failure::Final(error.to_string()),
+                _ => Failure::passing(error),
+            })
     }
 }
 
