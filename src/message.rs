@@ -8,6 +8,21 @@ use bytestring::ByteString;
 /// A NATS subject. Only `mapping::subject` builds or reads ours.
 pub type Subject = ByteString;
 
+/// Whether every subject that the filter `inner` matches is matched by `outer`.
+#[must_use]
+pub fn covers(outer: &str, inner: &str) -> bool {
+    let (mut outer, mut inner) = (outer.split('.'), inner.split('.'));
+    loop {
+        match (outer.next(), inner.next()) {
+            (None, None) => return true,
+            (Some(">"), Some(_)) => return true,
+            (Some("*"), Some(y)) if y != ">" => {}
+            (Some(x), Some(y)) if x == y => {}
+            _ => return false,
+        }
+    }
+}
+
 /// Headers in the order they were added; a name may repeat.
 ///
 /// Names and values are safe for NATS framing: whoever adds one has encoded or refused CR, LF, NUL and `:`.

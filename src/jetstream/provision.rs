@@ -13,6 +13,7 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 
 use super::{Error, Link};
+use crate::message;
 
 /// One stream as it should be: the configuration object of `$JS.API.STREAM.CREATE`.
 #[derive(Debug, Clone, PartialEq)]
@@ -184,6 +185,16 @@ fn check(
     actual: &Value,
     allow_async_persist: bool,
 ) -> Result<(), Error> {
+    let unstored = unstored(wanted, actual);
+    if !unstored.is_empty() {
+        return Err(Error::Stream {
+            stream: name.to_owned(),
+            reason: format!(
+                "it does not take {}, which it is declared to store; set nats.apply = true to change it",
+                unstored.join(", ")
+            ),
+        });
+    }
     let flag = |config: &Value, key: &str| config.get(key).and_then(Value::as_bool) == Some(true);
     if flag(wanted, "allow_batched") && !flag(actual, "allow_batched") {
         return Err(Error::Stream {
@@ -205,6 +216,19 @@ fn check(
         });
     }
     Ok(())
+}
+
+/// The declared subjects that the stream does not take: what is published there would wait for it in vain.
+fn unstored(wanted: &Value, actual: &Value) -> Vec<String> {
+    let subjects = |config: &Value| -> Vec<String> {
+        let subjects = config.get("subjects").and_then(Value::as_array);
+        let texts = subjects.into_iter().flatten().filter_map(Value::as_str);
+        texts.map(str::to_owned).collect()
+    };
+    let taken = subjects(actual);
+    let mut wanted = subjects(wanted);
+    wanted.retain(|subject| !taken.iter().any(|taken| message::covers(taken, subject)));
+    wanted
 }
 
 fn durability(name: &str, actual: &Value) -> Durability {
@@ -311,6 +335,19 @@ mod tests {
         assert!(matches!(refused, Err(Error::AsyncPersist { .. })));
         assert!(check("UP", &json!({}), &asynchronous, true).is_ok());
         assert_eq!(durability("UP", &asynchronous).storage, "file, async");
+    }
+
+    #[test]
+    fn a_stream_that_does_not_take_a_declared_subject_is_refused() {
+        let wanted = json!({"subjects": ["mqtt.>", "mqtt_held.*.*.*"]});
+        let broader = json!({"subjects": ["mqtt.>", "mqtt_held.>"]});
+        assert!(check("MQTT", &wanted, &broader, false).is_ok());
+        let refused = check("MQTT", &wanted, &json!({"subjects": ["mqtt.>"]}), false);
+        let reason = refused.unwrap_err().to_string();
+        assert!(
+            reason.contains("it does not take mqtt_held.*.*.*"),
+            "{reason}"
+        );
     }
 
     #[test]

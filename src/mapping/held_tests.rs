@@ -112,8 +112,5 @@ fn what_jetstream_would_refuse_is_refused() {
 #[test]
 fn all_of_a_device_and_of_all_devices_are_found() {
     assert_eq!(Holder::all("open.a"), "mqtt_held.open.a.*");
-    assert!(crate::mapping::subject::covers(
-        ALL,
-        &HOLDER.subject(id(65_535))
-    ));
+    assert!(crate::message::covers(ALL, &HOLDER.subject(id(65_535))));
 }

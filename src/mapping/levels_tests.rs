@@ -4,7 +4,8 @@ use bytestring::ByteString;
 use proptest::prelude::*;
 
 use super::*;
-use crate::mapping::subject::{covers, is_filter};
+use crate::mapping::subject::is_filter;
+use crate::message::covers;
 use crate::mqtt::TopicFilter;
 
 fn subject(topic: &str) -> String {

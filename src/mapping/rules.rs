@@ -18,7 +18,7 @@ use super::streams::{Declared, Stream};
 use super::subject::{self, SUBJECT_BYTES_MAX};
 use super::template::Named;
 use crate::device::{Address, DeviceId, Direction};
-use crate::message::Subject;
+use crate::message::{Subject, covers};
 
 const RULES: Source<'static> = Source {
     name: "subjects/rules.toml",
@@ -65,8 +65,8 @@ impl Delivery {
         let mut filters: Vec<Subject> = Vec::new();
         for rule in delivered() {
             let filter = rule.subject.value.filter_of_all_handles();
-            if !filters.iter().any(|known| subject::covers(known, &filter)) {
-                filters.retain(|known| !subject::covers(&filter, known));
+            if !filters.iter().any(|known| covers(known, &filter)) {
+                filters.retain(|known| !covers(&filter, known));
                 filters.push(filter.into());
             }
         }

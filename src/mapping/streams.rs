@@ -11,7 +11,8 @@ use serde_json::Value;
 use super::rule::is_token;
 use super::settings::{Settings, Tree};
 use super::source::{At, Entry, Fault, to_json};
-use super::subject::{covers, intersect, is_filter, status_fix};
+use super::subject::{intersect, is_filter, status_fix};
+use crate::message::covers;
 
 /// A stream that must exist.
 #[derive(Debug, Clone, PartialEq, Eq)]

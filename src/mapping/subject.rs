@@ -112,20 +112,6 @@ pub(super) fn intersect(a: &str, b: &str) -> bool {
     }
 }
 
-/// Whether every subject that matches `inner` matches `outer`.
-pub(super) fn covers(outer: &str, inner: &str) -> bool {
-    let (mut outer, mut inner) = (outer.split('.'), inner.split('.'));
-    loop {
-        match (outer.next(), inner.next()) {
-            (None, None) => return true,
-            (Some(">"), Some(_)) => return true,
-            (Some("*"), Some(y)) if y != ">" => {}
-            (Some(x), Some(y)) if x == y => {}
-            _ => return false,
-        }
-    }
-}
-
 #[cfg(test)]
 #[path = "subject_tests.rs"]
 mod tests;

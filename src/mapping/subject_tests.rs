@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::message::covers;
 
 fn token(name: &str) -> String {
     let mut out = BytesMut::new();
