@@ -142,6 +142,25 @@ async fn g31_the_copy_has_the_lifetime_of_the_message() {
 }
 
 #[tokio::test]
+async fn a_value_that_only_just_fits_into_nats_is_not_retained_and_holds_nothing_up() {
+    let site = Site::shared().await;
+    let backend = site.backend().await;
+    let (who, other) = (site.device(), site.device());
+    let mut device = site.connect(Protocol::V5, &other).await;
+    assert_eq!(subscribe(&backend, &mut device, &other).await, [""; 0]);
+    let headers = "NATS/1.0\r\nJw-Retain: 1\r\n\r\n".len();
+    let bytes = backend.client.server_info().max_payload - headers;
+    let thing = |who: &Registered| who.subject("device.down.mqtt.thing");
+    backend
+        .publish(&thing(&who), &[RETAIN], vec![b'x'; bytes])
+        .await;
+    backend.publish(&thing(&other), &[RETAIN], "next").await;
+    assert_eq!(device.next().await.text(), "next");
+    kept(&backend, &(thing(&other) + ".*"), &["next"]).await;
+    kept(&backend, &(thing(&who) + ".*"), &[]).await;
+}
+
+#[tokio::test]
 async fn two_nodes_write_each_copy_once_and_in_order() {
     const COUNT: usize = 60;
     let site = Site::start(&[]).await;
