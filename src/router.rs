@@ -12,6 +12,8 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::str::Split;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::watch;
+
 use crate::message::Subject;
 use crate::registry::Mailbox;
 
@@ -21,7 +23,11 @@ const FILTER_BYTES_MAX: usize = 4_096;
 
 /// The subscriptions of this node's sessions, and the stream position that their mailboxes have reached.
 #[derive(Debug)]
-pub struct Router<M>(Mutex<State<M>>);
+pub struct Router<M> {
+    state: Mutex<State<M>>,
+    /// The last sequence that is in the mailboxes that want it.
+    passed: watch::Sender<u64>,
+}
 
 #[derive(Debug)]
 struct State<M> {
@@ -33,11 +39,15 @@ struct State<M> {
 
 impl<M> Default for Router<M> {
     fn default() -> Self {
-        Self(Mutex::new(State {
+        let state = State {
             position: 0,
             stream: Arc::default(),
             root: Node::default(),
-        }))
+        };
+        Self {
+            state: Mutex::new(state),
+            passed: watch::Sender::new(0),
+        }
     }
 }
 
@@ -87,10 +97,18 @@ impl<M> Router<M> {
         let mut state = self.lock();
         state.stream = stream.into();
         state.position = position;
+        self.passed.send_replace(position);
+    }
+
+    /// Tells the last sequence that is in the mailboxes that want it: who brings a message by another way may wait for those
+    /// before it.
+    #[must_use]
+    pub fn passed(&self) -> watch::Receiver<u64> {
+        self.passed.subscribe()
     }
 
     fn lock(&self) -> MutexGuard<'_, State<M>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -110,14 +128,16 @@ impl<M: Clone> Router<M> {
         let mut state = self.lock();
         state.position = sequence;
         let mailboxes = state.root.wanting(subject);
-        if mailboxes.is_empty() {
-            return 0;
-        }
-        let Some(message) = message() else {
-            return 0;
+        let message = match mailboxes.is_empty() {
+            true => None,
+            false => message(),
         };
-        let taken = |mailbox: &&Mailbox<M>| mailbox.deliver(message.clone(), bytes).is_ok();
-        mailboxes.into_iter().filter(taken).count()
+        let taken = message.map_or(0, |message| {
+            let taken = |mailbox: &&Mailbox<M>| mailbox.deliver(message.clone(), bytes).is_ok();
+            mailboxes.into_iter().filter(taken).count()
+        });
+        self.passed.send_replace(sequence);
+        taken
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Outcome;
 use super::share_token::{Answers, ShareToken};
@@ -29,6 +29,8 @@ const HELD_MAX: usize = 32;
 const PULL_MAX: usize = 256;
 /// How often the server is told that members still work; well within the time after which it gives their messages away.
 const PROGRESS: Duration = Duration::from_secs(10);
+/// How long a message waits for the node's feed.
+const FEED_MAX: Duration = Duration::from_millis(500);
 /// Between two tries of what the server did not take, and two looks whether a mailbox has room again.
 const RETRY: Duration = Duration::from_millis(500);
 /// Where it is marked which sessions keep a share: the bucket of sessions.
@@ -273,7 +275,10 @@ impl<M: From<Share> + Send + 'static> Service<M> {
             tokio::select! {
                 () = self.shared.answers.changed.notified() => self.pull_at = Instant::now(),
                 next = consumer.next() => match next {
-                    Next::Message(delivered) => self.give(delivered),
+                    Next::Message(delivered) => {
+                        self.await_feed(delivered.sequence).await;
+                        self.give(delivered);
+                    }
                     Next::Ended => {}
                     Next::Refused(reason) => {
                         tracing::warn!(share = self.shared.filter.as_str(), reason, "pull refused");
@@ -290,6 +295,13 @@ impl<M: From<Share> + Send + 'static> Service<M> {
                 }
             }
         }
+    }
+
+    /// Waits until members have what was stored before, so that their messages come in the order of the stream.
+    async fn await_feed(&self, sequence: u64) {
+        let mut passed = self.node.source.passed.clone();
+        // A feed that stands still does not stop the share.
+        drop(timeout(FEED_MAX, passed.wait_for(|passed| *passed >= sequence)).await);
     }
 
     /// Gives a message to a member, or answers one that is nobody's.

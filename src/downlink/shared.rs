@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
+use tokio::sync::watch;
 
 use super::Metrics;
 use super::share::{Service, Share, Shared};
@@ -44,6 +45,8 @@ pub struct Source {
     pub stream: Arc<str>,
     /// The longest session expiry: after this without a member the server forgets a share.
     pub inactive_threshold: Duration,
+    /// How far this node's feed has come: a part is given to a member behind what it gets by other subscriptions.
+    pub passed: watch::Receiver<u64>,
 }
 
 /// A shared subscription, as a member has it.
@@ -71,7 +74,7 @@ pub(super) struct Inner<M> {
     pub(super) mapping: Arc<Mapping>,
     pub(super) metrics: Metrics,
     tasks: Tasks,
-    source: Source,
+    pub(super) source: Source,
     /// By the text of the topic filter.
     shares: Mutex<HashMap<Box<str>, Arc<Shared<M>>>>,
 }

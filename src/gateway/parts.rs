@@ -25,6 +25,7 @@ use crate::jetstream::{Bucket, Feed, Link, Publisher, Reader, publisher, pulse};
 use crate::mapping::{Mapping, Profile};
 use crate::net::{Accepted, Address, Bound, Connections, Listener, Renewal};
 use crate::ownership::{self, Ownership, Wills};
+use crate::router::Router;
 use crate::rpc::{self, Board, Desk};
 use crate::status::Status;
 use crate::tasks::{OnExit, Tasks};
@@ -326,9 +327,11 @@ impl Parts<'_> {
             dead_letters,
             tasks: tasks.clone(),
         });
+        let router = Arc::<Router<_>>::default();
         let source = downlink::Source {
             stream: Arc::clone(&self.mapping.delivery.stream),
             inactive_threshold: Duration::from_secs(session.session_expiry_max_s.into()),
+            passed: router.passed(),
         };
         Arc::new(Shared {
             config: self.config.connection.clone(),
@@ -349,7 +352,7 @@ impl Parts<'_> {
                 Wills::default(),
             ),
             registry: Arc::default(),
-            router: Arc::default(),
+            router,
             shares: Shares::new(
                 self.link.clone(),
                 Arc::clone(&self.mapping),

@@ -69,6 +69,35 @@ async fn g09_a_retained_message_outlives_the_gateway() {
 }
 
 #[tokio::test]
+async fn a_part_of_a_share_comes_behind_what_was_stored_before_it() {
+    const ROUNDS: u16 = 50;
+    for protocol in BOTH {
+        let gateway = start(None).await;
+        let mut member = connect(&gateway, protocol, "member").await;
+        for filter in ["all/#", "$share/group/work"] {
+            assert_eq!(member.subscribe(filter).await, 1);
+        }
+        let mut publisher = connect(&gateway, protocol, "publisher").await;
+        for _ in 0..ROUNDS {
+            for topic in ["all/news", "work"] {
+                publisher.publish(Publish::new(topic, "in turn"));
+            }
+        }
+        publisher.flush().await;
+        let (mut news, mut work) = (0, 0);
+        while work < ROUNDS {
+            let received = member.next().await;
+            member.ack(&received);
+            match &*received.topic {
+                "work" => work += 1,
+                _ => news += 1,
+            }
+            assert!(news >= work, "{protocol:?}: {work} parts, {news} before");
+        }
+    }
+}
+
+#[tokio::test]
 async fn g13_topics_that_differ_in_a_slash_are_different() {
     let gateway = start(None).await;
     let topics = ["a/b", "/a/b", "a/b/", "a//b", "//a/b", "a/b//", "/", "//"];

@@ -13,6 +13,7 @@ use jetway::mapping::{Mapping, Settings};
 use jetway::mqtt::TopicFilter;
 use jetway::registry::{Limit, Mail, Mailbox};
 use jetway::tasks::Tasks;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{Backend, NatsServer, eventually, within};
@@ -83,6 +84,8 @@ impl Node {
         let source = Source {
             stream: STREAM.into(),
             inactive_threshold: Duration::from_secs(3600),
+            // No feed, so there is nothing to wait for.
+            passed: watch::Sender::new(u64::MAX).subscribe(),
         };
         let shares = Shares::new(link, mapping, Metrics::default(), tasks.clone(), source);
         Self { shares, tasks }
