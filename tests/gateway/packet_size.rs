@@ -42,7 +42,7 @@ async fn a_device_that_does_not_take_its_connack_is_refused() {
         assert_eq!(wire.closed().await, answer, "{packet_bytes_max}");
     }
     let events = who.subject("application.device") + ".status.connected";
-    let connected = backend.messages("APPLICATION", &events).await;
+    let connected = backend.wait_for("APPLICATION", &events, 1).await;
     assert_eq!(connected.len(), 1, "none of them was let in");
     let mut wire = connect(&site, &who, smallest).await;
     wire.accepted().await;
