@@ -6,12 +6,17 @@ use futures_util::TryStreamExt as _;
 use jetway::jetstream::{Fed, Feed};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::rig::{Rig, create, subjects};
 use crate::support::{DEADLINE, FaultProxy, NatsCluster, eventually, lasting, within};
 
+/// How long a feed may stand still: a cluster that lost a server elects its leader and the stream's, one after the other.
+const ELECTIONS_MAX: Duration = Duration::from_secs(4 * DEADLINE.as_secs());
+
 async fn message(feed: &mut Feed) -> (u64, String) {
-    match within("a message of the feed", feed.next()).await {
+    let fed = timeout(ELECTIONS_MAX, feed.next()).await;
+    match fed.expect("a message of the feed") {
         Fed::Message(stored) => {
             let text = String::from_utf8(stored.message.payload.to_vec()).unwrap();
             (stored.sequence, text)
