@@ -26,7 +26,8 @@ pub(super) async fn publish_will(shared: &Shared, owner: &Connection, will: &Pub
         sub_devices: [].into(),
     };
     let tokens = Mapping::device_tokens(&owner.device).into();
-    let mut sender = Sender::new(device, &tokens, &owner.connection_id, &shared.run);
+    let receipts = Arc::default();
+    let mut sender = Sender::new(device, &tokens, &owner.connection_id, &shared.run, receipts);
     loop {
         let id: Box<str> = format!("{}.will", owner.connection_id).into();
         let prepared = match shared.uplink.prepare(&mut sender, will, Some(id)) {
@@ -40,11 +41,9 @@ pub(super) async fn publish_will(shared: &Shared, owner: &Connection, will: &Pub
             shared.retained.write(retained).await;
         }
         let permit = shared.uplink.clone().permit(will.content_bytes()).await;
-        let before = sender.accepted;
         shared.uplink.publish(&mut sender, prepared, permit);
-        let receipts = Arc::clone(&sender.receipts);
-        std::future::poll_fn(|context| receipts.poll_finished(context, before)).await;
-        match receipts.take_refused().pop() {
+        sender.receipts.finished(sender.accepted).await;
+        match sender.receipts.take_refused().pop() {
             None => return,
             Some((_, Refusal::Unanswered)) => {}
             Some((_, refusal)) => {

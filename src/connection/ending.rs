@@ -9,50 +9,72 @@ use tokio::time::timeout;
 use super::attachment::Attachment;
 use super::driver::Driver;
 use super::keeping::Keeper;
-use super::{Shared, afterlife, goodbye};
+use super::{Shared, afterlife, goodbye, releasing};
 use crate::device::Connection;
-use crate::downlink::Leave;
+use crate::downlink::{Delivery, Leave};
 use crate::ownership::End;
+use crate::registry::Mailbox;
 use crate::session::CloseReason;
 use crate::tasks::OnExit;
 
-/// How long the device is not let in again because its last connection is not over; the rest is done beside the new one.
+/// How long the socket stays open because the connection is not over in NATS.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
 /// How long a device may take to read the last packets.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
+
+/// The device's place on this node; given up when dropped, whatever became of the task that has it.
+struct Place {
+    shared: Arc<Shared>,
+    tokens: Arc<str>,
+    mailbox: Arc<Mailbox<Delivery>>,
+    _done: oneshot::Sender<()>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.registry.leave(&self.tokens, &self.mailbox);
+    }
+}
 
 impl Driver {
     /// Says goodbye, gives the device up, and publishes the Will if one is due.
     ///
     /// The device is given up before it can see the end and come back, so that the event says why (G28); only while NATS
-    /// takes no more does the socket not wait for that.
+    /// takes no more does the socket not wait for that, and the device is not let in until it is (G01).
     pub(super) async fn end(mut self: Box<Self>, reason: CloseReason) {
         let shared = Arc::clone(&self.shared);
         shared.metrics.close(reason);
         tracing::debug!(connection_id = %self.sender.connection_id, device = %self.sender.device.id, reason = reason.as_str(), "connection ended");
         goodbye::say(&mut self.wire, reason, shared.server_reference.as_ref());
         let end = self.part(reason);
+        let (done, is_over) = oneshot::channel::<()>();
         let Self {
             mut wire,
             keeper,
             connection,
             mailbox,
+            session,
             sender,
+            inbound,
             ..
         } = *self;
-        let (done, is_over) = oneshot::channel::<()>();
-        let tasks = shared.tasks.clone();
-        let beside = Arc::clone(&shared);
-        tasks.spawn("farewell", OnExit::Log, async move {
-            say_over(&beside, keeper, connection, end, reason).await;
-            drop(done);
-        });
-        let leave = async {
-            drop(timeout(FAREWELL_MAX, is_over).await);
-            shared.registry.leave(&sender.tokens, &mailbox);
+        let place = Place {
+            shared: Arc::clone(&shared),
+            tokens: Arc::clone(&sender.tokens),
+            mailbox,
+            _done: done,
         };
+        let forgets_held = end.expiry_s == 0 && session.may_hold();
+        shared.tasks.spawn("farewell", OnExit::Log, async move {
+            // What it sent stands before its end, and before all that the device sends over its next connection.
+            sender.receipts.finished(sender.accepted).await;
+            releasing::leave(&place.shared, inbound.released, &sender, forgets_held);
+            say_over(&place.shared, keeper, connection, end, reason).await;
+            drop(place);
+        });
+        let left = timeout(FAREWELL_MAX, is_over);
         let goodbye = timeout(GOODBYE_MAX, wire.finish());
-        let ((), _) = tokio::join!(biased; leave, goodbye);
+        drop(tokio::join!(biased; left, goodbye));
         // Last, so that nobody waits for a peer that does not close.
         wire.linger().await;
     }
@@ -72,7 +94,6 @@ impl Driver {
         if expiry_s == 0 {
             self.lose_unfinished();
         }
-        self.leave_released(expiry_s == 0);
         End {
             session: (expiry_s > 0).then(|| self.session.record()),
             expiry_s,

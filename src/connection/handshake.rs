@@ -19,6 +19,7 @@ use crate::auth;
 use crate::auth::acl::Action;
 use crate::device::{Connection, Device, Scope};
 use crate::downlink::Delivery;
+use crate::jetstream::Receipts;
 use crate::mapping::Mapping;
 use crate::mqtt::{Connect, Packet, Publish, ReasonCode, Version, Will};
 use crate::net;
@@ -338,7 +339,7 @@ impl Admitted {
         let (held, before) = match claim(shared, request, lost).await {
             Ok(claimed) => claimed,
             Err(error) => {
-                tracing::error!(%connection.client_id, %error, "session not claimed");
+                tracing::warn!(%connection.client_id, %error, "session not claimed");
                 give_up(shared, key, mailbox, connection.connection_id);
                 return Err((wire, unavailable()));
             }
@@ -351,7 +352,9 @@ impl Admitted {
         shared.status.connected(connected, &connection);
         let start = start(shared, &self.agreement, &connection, before);
         let session = Session::new(self.agreement, &shared.session, start, Instant::now());
-        let sender = Sender::new(self.device, &key, &connection.connection_id, &shared.run);
+        let receipts = Arc::new(Receipts::of(held.claimant()));
+        let (device, id) = (self.device, &connection.connection_id);
+        let sender = Sender::new(device, &key, id, &shared.run, receipts);
         Ok(Box::new(Driver::new(
             Arc::clone(shared),
             wire,

@@ -12,7 +12,7 @@ use std::time::Instant;
 use super::driver::Driver;
 use super::releasing::{Place, Released};
 use super::{Shared, releasing};
-use crate::jetstream::Permit;
+use crate::jetstream::{Permit, Receipts, Refusal};
 use crate::mapping::Holder;
 use crate::mqtt::{Packet, PacketId, Publish, QoS};
 use crate::session::{Admission, CloseReason};
@@ -105,8 +105,15 @@ impl Inbound {
 }
 
 impl Driver {
-    /// Handles what was read, up to a packet that must wait.
+    /// Handles what was read, up to a packet that must wait, and looks at what is behind it.
     pub(super) fn handle_inbound(&mut self) {
+        self.handle_packets();
+        if self.inbound.is_blocked() && self.closing.is_none() {
+            self.look_ahead();
+        }
+    }
+
+    fn handle_packets(&mut self) {
         while !self.inbound.is_blocked()
             && self.session.may_read()
             && self.closing.is_none()
@@ -168,7 +175,6 @@ impl Driver {
     fn hold(&mut self, packet: Packet) {
         self.shared.metrics.held.inc();
         self.inbound.held = Some(Box::new(packet));
-        self.look_ahead();
     }
 
     /// Answers the PINGREQs behind what is held (G27). QoS 0 that fills the room for looking ahead is shed: a device that
@@ -288,7 +294,8 @@ impl Driver {
                 }
                 permit => {
                     first.permit = permit;
-                    self.inbound.readying = Some(Box::pin(retain(self.shared.clone(), first)));
+                    let (shared, receipts) = (self.shared.clone(), self.sender.receipts.clone());
+                    self.inbound.readying = Some(Box::pin(retain(shared, receipts, first)));
                 }
             }
         }
@@ -340,6 +347,10 @@ impl Driver {
     /// Tells the session what became of the messages between the last time and `finished`, in order.
     pub(super) fn handle_finished(&mut self, finished: u64) {
         for (number, refusal) in self.sender.receipts.take_refused() {
+            if refusal == Refusal::Fenced {
+                self.closing = Some(CloseReason::TakenOver);
+                return;
+            }
             self.session
                 .handle_stored(number.saturating_sub(self.inbound.finished));
             self.inbound.released.refused(number);
@@ -371,9 +382,15 @@ impl Driver {
     }
 }
 
-async fn retain(shared: Arc<Shared>, mut message: Message) -> Result<Message, PacketId> {
-    if let Some(retained) = &message.prepared.retained {
-        shared.retained.write(retained).await;
+async fn retain(
+    shared: Arc<Shared>,
+    receipts: Arc<Receipts>,
+    mut message: Message,
+) -> Result<Message, PacketId> {
+    if let (Some(retained), Some(claimant)) = (&message.prepared.retained, receipts.claimant()) {
+        let write = || shared.retained.write(retained);
+        // If it may not be written, the message will be refused as well.
+        shared.ownership.write_for(claimant, write).await;
     }
     message.is_retained = true;
     Ok(message)

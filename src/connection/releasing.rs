@@ -17,7 +17,7 @@ use crate::message::Subject;
 use crate::mqtt::PacketId;
 use crate::tasks::OnExit;
 use crate::telemetry;
-use crate::uplink::Prepared;
+use crate::uplink::{Prepared, Sender};
 
 /// How long until JetStream is asked again.
 const RETRY: Duration = Duration::from_millis(200);
@@ -91,44 +91,33 @@ async fn forget(shared: &Shared, place: Place) {
     }
 }
 
+/// The connection is over, and its messages are finished: forgets what it released, and what its session holds if that
+/// `is_over` too.
+pub(super) fn leave(shared: &Arc<Shared>, mut released: Released, sender: &Sender, is_over: bool) {
+    for (number, _) in sender.receipts.take_refused() {
+        released.refused(number);
+    }
+    let mut places = released.take_before(u64::MAX);
+    if is_over {
+        places.push(Place {
+            subject: Holder::all(&sender.tokens),
+            // The next session's are stored behind.
+            sequence: shared.uplink.stored_sequence(),
+        });
+    }
+    for place in places {
+        let shared = Arc::clone(shared);
+        let tasks = shared.tasks.clone();
+        let forget = async move { forget(&shared, place).await };
+        tasks.spawn("release", OnExit::Log, forget);
+    }
+}
+
 impl Driver {
     /// Forgets what is released for good.
     pub(super) fn forget_released(&mut self) {
         for place in self.inbound.released.take_before(self.inbound.finished) {
             let shared = Arc::clone(&self.shared);
-            let forget = async move { forget(&shared, place).await };
-            self.shared.tasks.spawn("release", OnExit::Log, forget);
-        }
-    }
-
-    /// The connection is over: does the same once all is finished, and forgets what the session holds if it is over too.
-    pub(super) fn leave_released(&mut self, session_is_over: bool) {
-        let (shared, tokens) = (Arc::clone(&self.shared), Arc::clone(&self.sender.tokens));
-        let mut released = std::mem::take(&mut self.inbound.released);
-        let receipts = Arc::clone(&self.sender.receipts);
-        if let Some((last, _)) = released.0.back() {
-            let last = *last;
-            let forget = async move {
-                let finished =
-                    std::future::poll_fn(|context| receipts.poll_finished(context, last));
-                let finished = finished.await;
-                for (number, _) in receipts.take_refused() {
-                    released.refused(number);
-                }
-                for place in released.take_before(finished) {
-                    forget(&shared, place).await;
-                }
-            };
-            self.shared.tasks.spawn("release", OnExit::Log, forget);
-        }
-        if session_is_over && self.session.may_hold() {
-            // The next session's are stored behind.
-            let up_to = self.shared.uplink.stored_sequence();
-            let (shared, subject) = (Arc::clone(&self.shared), Holder::all(&tokens));
-            let place = Place {
-                subject,
-                sequence: up_to,
-            };
             let forget = async move { forget(&shared, place).await };
             self.shared.tasks.spawn("release", OnExit::Log, forget);
         }

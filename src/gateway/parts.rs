@@ -21,7 +21,7 @@ use crate::dlq::DeadLetters;
 use crate::downlink::{self, Finished, Lifetimes, Live, Reports, Retained, Shares};
 use crate::expiry::Janitor;
 use crate::jetstream::provision::Stream;
-use crate::jetstream::{Bucket, Feed, Link, Publisher, Reader, publisher, pulse};
+use crate::jetstream::{Bucket, Feed, Fence, Link, Publisher, Reader, publisher, pulse};
 use crate::mapping::{Mapping, Profile};
 use crate::net::{Accepted, Address, Bound, Connections, Listener, Renewal};
 use crate::ownership::{self, Ownership, Wills};
@@ -67,7 +67,14 @@ impl Parts<'_> {
         http: TcpListener,
         stop: CancellationToken,
     ) -> Result<Gateway> {
-        let stores = self.stores()?;
+        let run: Box<str> = format!("{:016x}", telemetry::random_u64()).into();
+        let ownership = Ownership::new(
+            self.config.ownership.clone(),
+            &self.link,
+            &run,
+            Wills::default(),
+        );
+        let stores = self.stores(&ownership)?;
         let uplink = stores.uplink.clone();
         let publishers = vec![
             uplink.clone(),
@@ -75,7 +82,7 @@ impl Parts<'_> {
             stores.application.clone(),
             stores.dead_letters.clone(),
         ];
-        let shared = self.shared(authenticator, stores);
+        let shared = self.shared(authenticator, stores, ownership, run);
         self.start_downlinks(&shared, uplink.clone()).await?;
         self.start_ownership(&shared).await?;
         self.start_rpc(&shared, &stop).await?;
@@ -182,10 +189,11 @@ impl Parts<'_> {
         }
     }
 
-    fn stores(&mut self) -> Result<Stores> {
+    fn stores(&mut self, ownership: &Ownership) -> Result<Stores> {
         let uplink_stream = self.uplink_stream()?;
         let config = &self.config.publisher;
-        let uplink = self.publisher(&uplink_stream, "uplink_stream", config);
+        let fence: Arc<dyn Fence> = Arc::new(ownership.clone());
+        let uplink = self.publisher(&uplink_stream, "uplink_stream", config, Some(&fence));
         let config = publisher::Config {
             shards: STATUS_SHARDS,
             // For ever: a repeated event is seen to be one by its id and epoch, a lost one by nobody (G-STATUS).
@@ -194,9 +202,9 @@ impl Parts<'_> {
         };
         Ok(Stores {
             uplink,
-            status: self.publisher("DEVICE_STATUS", "status_stream", &config),
-            application: self.publisher("APPLICATION", "application_stream", &config),
-            dead_letters: self.publisher("DLQ", "dead_letter_stream", &config),
+            status: self.publisher("DEVICE_STATUS", "status_stream", &config, None),
+            application: self.publisher("APPLICATION", "application_stream", &config, None),
+            dead_letters: self.publisher("DLQ", "dead_letter_stream", &config, None),
         })
     }
 
@@ -205,9 +213,10 @@ impl Parts<'_> {
         stream: &str,
         prefix: &'static str,
         config: &publisher::Config,
+        fence: Option<&Arc<dyn Fence>>,
     ) -> Publisher {
         let (link, tasks) = (&self.link, &self.services);
-        let publisher = Publisher::start(stream, config, link, tasks, &self.services_stop);
+        let publisher = Publisher::start(stream, config, link, fence, tasks, &self.services_stop);
         publisher.register(&mut self.metrics, prefix);
         publisher
     }
@@ -301,7 +310,13 @@ impl Parts<'_> {
         Ok(())
     }
 
-    fn shared(&mut self, authenticator: Authenticator, stores: Stores) -> Arc<Shared> {
+    fn shared(
+        &mut self,
+        authenticator: Authenticator,
+        stores: Stores,
+        ownership: Ownership,
+        run: Box<str>,
+    ) -> Arc<Shared> {
         authenticator.metrics.register(&mut self.metrics);
         let metrics = connection::Metrics::default();
         metrics.register(&mut self.metrics);
@@ -312,7 +327,6 @@ impl Parts<'_> {
         let reports = Reports::new(self.link.clone());
         let reader = Reader::new(&self.link, &self.mapping.delivery.stream);
         telemetry::register_process(&mut self.metrics);
-        let run: Box<str> = format!("{:016x}", telemetry::random_u64()).into();
         let mut session = self.config.session.clone();
         session.packet_bytes_max = self.packet_bytes_max();
         session.shared_subscriptions = self.config.profile == Profile::Open;
@@ -345,12 +359,7 @@ impl Parts<'_> {
                 stores.application,
                 &self.config.mapping.protocol,
             ),
-            ownership: Ownership::new(
-                self.config.ownership.clone(),
-                &self.link,
-                &run,
-                Wills::default(),
-            ),
+            ownership,
             registry: Arc::default(),
             router,
             shares: Shares::new(

@@ -200,6 +200,15 @@ impl Link {
         Ok(Self::read(reply))
     }
 
+    /// How often it was made; asked of the client, as the state below.
+    #[must_use]
+    pub fn connects(&self) -> u64 {
+        let statistics = self.client.statistics();
+        statistics
+            .connects
+            .load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// Whether it stands now; asked of the client, whose events may be late, or lost in a flood of them.
     #[must_use]
     pub fn is_connected(&self) -> bool {

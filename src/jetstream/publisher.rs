@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::shard::Shard;
-use super::{Link, Receipts, Refusal};
+use super::{Fence, Link, Receipts, Refusal};
 use crate::message::{Message, Subject};
 use crate::tasks::{OnExit, Tasks};
 
@@ -133,12 +133,13 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Starts the shards that publish into `stream`.
+    /// Starts the shards that publish into `stream`, for connections that are behind the `fence`.
     #[must_use]
     pub fn start(
         stream: &str,
         config: &Config,
         link: &Link,
+        fence: Option<&Arc<dyn Fence>>,
         tasks: &Tasks,
         shutdown: &CancellationToken,
     ) -> Self {
@@ -152,6 +153,7 @@ impl Publisher {
                 let shard = Shard {
                     stream: stream.into(),
                     link: link.clone(),
+                    fence: fence.cloned(),
                     queue,
                     pool: Arc::clone(&pool),
                     metrics: metrics.clone(),

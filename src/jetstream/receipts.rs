@@ -3,12 +3,13 @@
 //! One sender's messages go through one publisher shard and are finished in order, so "stored" is a counter:
 //! no allocation, lock or future per message. Only refusals, which are rare, carry data.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
+
+use super::Claimant;
 
 /// Why a message was not stored, for good.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -22,6 +23,9 @@ pub enum Refusal {
     /// Another answer that names this message.
     #[error("the stream refused the message: {0}")]
     Refused(String),
+    /// Another connection has the device; it may or may not be stored.
+    #[error("another connection has the device")]
+    Fenced,
     /// No clear answer within the retry budget; it may or may not be stored.
     #[error("the stream did not answer within the retry budget")]
     Unanswered,
@@ -30,12 +34,29 @@ pub enum Refusal {
 /// Shared between a sender and the publisher shard that finishes its messages.
 #[derive(Debug, Default)]
 pub struct Receipts {
+    /// The connection that must still hold its device; none: whoever sends it again does so under the same ids.
+    claimant: Option<Arc<Claimant>>,
     finished: AtomicU64,
     refused: Mutex<Vec<(u64, Refusal)>>,
     waker: AtomicWaker,
 }
 
 impl Receipts {
+    /// The connection whose messages they are; none: they are no connection's, or of one that is over.
+    #[must_use]
+    pub fn claimant(&self) -> Option<&Arc<Claimant>> {
+        self.claimant.as_ref()
+    }
+
+    /// What became of the messages of a connection.
+    #[must_use]
+    pub fn of(claimant: &Arc<Claimant>) -> Self {
+        Self {
+            claimant: Some(Arc::clone(claimant)),
+            ..Self::default()
+        }
+    }
+
     /// Finishes the sender's next message; called by the shard, in the sender's order.
     pub(super) fn finish(&self, refusal: Option<Refusal>) {
         if let Some(refusal) = refusal {
@@ -60,6 +81,14 @@ impl Receipts {
             finished if finished > seen => Poll::Ready(finished),
             _ => Poll::Pending,
         }
+    }
+
+    /// Returns once so many messages are finished; gives their number.
+    pub async fn finished(&self, count: u64) -> u64 {
+        let Some(before) = count.checked_sub(1) else {
+            return 0;
+        };
+        std::future::poll_fn(|context| self.poll_finished(context, before)).await
     }
 
     /// Takes the refusals among the finished messages: (number counted from 0, why).

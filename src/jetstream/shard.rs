@@ -18,8 +18,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::batch::{self, Answer, Inbox};
+use super::fence::{self, Fence};
 use super::publisher::{Metrics, Outgoing};
-use super::{Link, Refusal, provision};
+use super::{Claimant, Link, Refusal, provision};
 use crate::message::{Headers, Message, Subject};
 use crate::telemetry;
 
@@ -32,6 +33,8 @@ const BACKOFF_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Shard {
     pub(super) stream: Arc<str>,
     pub(super) link: Link,
+    /// None: nobody else publishes for the same devices, or it does so under the same ids.
+    pub(super) fence: Option<Arc<dyn Fence>>,
     pub(super) queue: mpsc::Receiver<Outgoing>,
     pub(super) pool: Arc<Semaphore>,
     pub(super) metrics: Metrics,
@@ -144,6 +147,7 @@ impl Shard {
             self.stall();
             return End::Again("NATS is away".to_owned());
         }
+        self.refuse_fenced().await;
         let count = match self.doubt_goes_alone().await {
             true => 1,
             false => self.batch_messages(),
@@ -182,6 +186,35 @@ impl Shard {
                 let reason = format!("{bytes} bytes with headers, max_payload is {max}");
                 outgoing.refusal = Some(Refusal::TooLarge(reason));
             }
+        }
+    }
+
+    /// Refuses what its connection may publish no more; returns once that is known of all that may go now.
+    async fn refuse_fenced(&mut self) {
+        let Some(fence) = self.fence.clone() else {
+            return;
+        };
+        loop {
+            let Some(term) = fence.term() else {
+                self.stall();
+                fence.renewed().await;
+                continue;
+            };
+            let mut unconfirmed = Vec::new();
+            for outgoing in self.unfinished.iter_mut().take(batch::MESSAGES_MAX) {
+                match outgoing.claimant() {
+                    Some(claimant) if claimant.is_confirmed(term) => {}
+                    Some(claimant) if claimant.is_lost() => {
+                        outgoing.refusal = Some(Refusal::Fenced)
+                    }
+                    Some(claimant) => unconfirmed.push(Arc::clone(claimant)),
+                    None => {}
+                }
+            }
+            if unconfirmed.is_empty() {
+                return;
+            }
+            fence::confirm(&*fence, unconfirmed).await;
         }
     }
 
@@ -409,6 +442,10 @@ impl Shard {
 }
 
 impl Outgoing {
+    fn claimant(&self) -> Option<&Arc<Claimant>> {
+        self.receipts.as_ref()?.claimant()
+    }
+
     fn finish(&self, refusal: Option<Refusal>) {
         if let Some(receipts) = &self.receipts {
             receipts.finish(refusal);

@@ -14,7 +14,7 @@ use super::lease::Lease;
 use super::{Config, Error, NODES, Orphan, SESSIONS, WillMessage, Wills, release};
 use crate::device::Connection;
 use crate::jetstream::bucket::{self, Bucket, Entry, Expect};
-use crate::jetstream::{Link, ReadError};
+use crate::jetstream::{Claimant, Fence, Link, ReadError};
 use crate::session::Record;
 use crate::telemetry;
 
@@ -114,9 +114,14 @@ impl Ownership {
         &self.0.lease
     }
 
-    /// Waits for NATS, but no longer than a device is kept waiting; whether there is hope for a claim.
+    /// Waits for NATS and for the lease, but no longer than a device is kept waiting; whether there is hope for a claim.
     pub async fn is_reachable(&self) -> bool {
-        timeout(ANSWER_MAX, self.link().connected()).await.is_ok()
+        let certain = async {
+            self.link().connected().await;
+            // Others would take what is claimed without a lease.
+            self.certain_term().await
+        };
+        timeout(ANSWER_MAX, certain).await.is_ok()
     }
 
     /// Takes the session for a connection; earlier connections of this node have left it before.
@@ -134,7 +139,12 @@ impl Ownership {
                 && !asked
             {
                 asked = true;
-                release::ask(self, node, request.key, holder.epoch_at(revision)).await;
+                if !release::ask(self, node, request.key, holder.epoch_at(revision)).await
+                    && !self.is_gone(node).await?
+                {
+                    // What it knows and could not write yet would be lost, and what it is about to store come too late.
+                    return Err(Error::Busy(node.into()));
+                }
                 entry = self.sessions().get_from_leader(request.key).await?;
                 continue;
             }
@@ -170,6 +180,7 @@ impl Ownership {
         found: Option<Document>,
     ) -> Result<Option<Claim>, Error> {
         let before = Before::of(request, found);
+        let term = self.term();
         let mut document = request.document(self.node(), &before);
         let written = self
             .sessions()
@@ -184,7 +195,7 @@ impl Ownership {
         document.session = None;
         let held = Held {
             ownership: self.clone(),
-            key: Arc::clone(request.key),
+            claimant: Arc::new(Claimant::new(request.key, revision, term)),
             revision,
             document: Box::new(document),
         };
@@ -242,11 +253,22 @@ impl Ownership {
         key: &str,
         epoch: u64,
     ) -> Result<Option<u64>, bucket::Error> {
+        let own = self.own(key, epoch).await?;
+        Ok(own.map(|(revision, _)| revision))
+    }
+
+    /// What a connection of this node wrote last, and its revision; none if it does not hold the key.
+    pub(super) async fn own(
+        &self,
+        key: &str,
+        epoch: u64,
+    ) -> Result<Option<(u64, Document)>, bucket::Error> {
         let entry = self.sessions().get_from_leader(key).await?;
         Ok(entry.and_then(|entry| {
             let document = found(&entry)?;
             let is_own = document.node.as_deref() == Some(self.node());
-            (is_own && document.epoch_at(entry.revision) == epoch).then_some(entry.revision)
+            let is_it = is_own && document.epoch_at(entry.revision) == epoch;
+            is_it.then_some((entry.revision, document))
         }))
     }
 }

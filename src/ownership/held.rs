@@ -8,6 +8,7 @@ use tokio::time::sleep;
 use super::document::Document;
 use super::{Error, Ownership};
 use crate::device::Connection;
+use crate::jetstream::Claimant;
 use crate::jetstream::bucket::{self, Expect};
 use crate::mqtt::Publish;
 use crate::session::Record;
@@ -21,7 +22,7 @@ const RETRY: Duration = Duration::from_millis(200);
 /// The right to write one session; another connection's claim ends it.
 pub struct Held {
     pub(super) ownership: Ownership,
-    pub(super) key: Arc<str>,
+    pub(super) claimant: Arc<Claimant>,
     pub(super) revision: u64,
     /// Boxed: it is rarely looked at, and moves with every write.
     pub(super) document: Box<Document>,
@@ -75,15 +76,15 @@ impl Held {
         self.document.take_due_will(now)
     }
 
+    /// Who may publish as long as it is held.
+    #[must_use]
+    pub fn claimant(&self) -> &Arc<Claimant> {
+        &self.claimant
+    }
+
     /// Whether the session is still this connection's; returns once that is known.
-    ///
-    /// While the lease is fresh nobody takes a session without being heard, but for one who was not answered: what is said
-    /// then has the same message ids.
     pub async fn is_held(&self) -> bool {
-        if self.ownership.lease().is_fresh() {
-            return true;
-        }
-        self.ownership.surely_holds(&self.key, self.epoch()).await
+        self.ownership.confirm(&self.claimant).await
     }
 
     /// Writes how the connection left, and keeps the time of a Will that waits; returns once it is written, or another
@@ -108,7 +109,7 @@ impl Held {
         self.write(Write::Put(due_ms.is_none().then_some(left)))
             .await?;
         if let Some(due_ms) = due_ms {
-            self.ownership.wills().schedule(&self.key, due_ms);
+            self.ownership.wills().schedule(&self.claimant.key, due_ms);
         }
         Ok(())
     }
@@ -122,8 +123,12 @@ impl Held {
                     return Ok(());
                 }
                 Err(bucket::Error::Conflict { .. }) => {
-                    let own = self.ownership.held_at(&self.key, self.epoch()).await?;
-                    self.revision = own.ok_or(Error::Fenced)?;
+                    let key = &self.claimant.key;
+                    let own = self.ownership.held_at(key, self.epoch()).await?;
+                    self.revision = own.ok_or_else(|| {
+                        self.claimant.lose();
+                        Error::Fenced
+                    })?;
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -131,7 +136,7 @@ impl Held {
     }
 
     async fn try_write(&self, write: Write) -> Result<u64, bucket::Error> {
-        let (bucket, key) = (self.ownership.sessions(), &*self.key);
+        let (bucket, key) = (self.ownership.sessions(), &*self.claimant.key);
         let expected = Expect::Revision(self.revision);
         match write {
             Write::Put(time_to_live) => {

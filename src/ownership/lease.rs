@@ -2,7 +2,7 @@
 //!
 //! A node believes in its own lease only while it renewed it in time. One whose lease was in doubt asks for each of its
 //! sessions whether it still holds it, and does not judge others until it has been sure for a whole lease: what kept it from
-//! renewing may have kept them.
+//! renewing may have kept them. Until then it publishes nothing of theirs either: each doubt begins a new term ([`Fence`]).
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,6 +27,7 @@ pub(super) struct Lease {
     lasts: Duration,
     state: Mutex<State>,
     doubt: Notify,
+    renewal: Notify,
 }
 
 struct State {
@@ -34,9 +35,11 @@ struct State {
     renewed: Option<Instant>,
     /// Since when there was no doubt.
     sure_since: Instant,
-    /// The NATS connection and the revision of that renewal.
-    link_epoch: u64,
+    /// The NATS connection, by how often there was another, and the revision of that renewal.
+    connects: u64,
     revision: u64,
+    /// Raised with every doubt.
+    term: u64,
 }
 
 impl Lease {
@@ -46,24 +49,33 @@ impl Lease {
             state: Mutex::new(State {
                 renewed: None,
                 sure_since: Instant::now(),
-                link_epoch: 0,
+                connects: 0,
                 revision: 0,
+                term: 1,
             }),
             doubt: Notify::new(),
+            renewal: Notify::new(),
         }
     }
 
-    /// Whether nobody can take this node for lost now.
-    pub(super) fn is_fresh(&self) -> bool {
-        self.is_within_lease(&self.state())
+    /// The term in which nobody can take this node for lost, nor find it deaf; `connects` is the NATS connection of now, which
+    /// is doubtful until the lease was renewed over it.
+    pub(super) fn term(&self, connects: u64) -> Option<u64> {
+        let state = self.state();
+        let is_certain = self.is_within_lease(&state) && state.connects == connects;
+        is_certain.then_some(state.term)
     }
 
-    /// Whether it was fresh for so long that who is missing now is lost; `link_epoch` is the NATS connection of now, which is
-    /// doubtful until the lease was renewed over it.
-    fn is_sure(&self, link_epoch: u64) -> bool {
+    /// Returns when it is renewed the next time from now on.
+    pub(super) fn renewed(&self) -> impl Future<Output = ()> + '_ {
+        self.renewal.notified()
+    }
+
+    /// Whether it was certain for so long that who is missing now is lost.
+    fn is_sure(&self, connects: u64) -> bool {
         let state = self.state();
         self.is_within_lease(&state)
-            && state.link_epoch == link_epoch
+            && state.connects == connects
             && state.sure_since.elapsed() >= self.lasts
     }
 
@@ -74,20 +86,22 @@ impl Lease {
     }
 
     /// A renewal that began at `began` was answered, and this is the NATS connection now.
-    fn renewed(&self, began: Instant, link_epoch: u64, revision: u64) {
+    fn renew(&self, began: Instant, connects: u64, revision: u64) {
         let mut state = self.state();
         let is_first = state.renewed.is_none();
         // Late; or requests of other nodes may be lost; or all leases are, with the memory of a server.
         let is_doubtful = !self.is_within_lease(&state)
-            || state.link_epoch != link_epoch
+            || state.connects != connects
             || state.revision >= revision;
         if is_doubtful {
             state.sure_since = Instant::now();
+            state.term += 1;
         }
         state.renewed = Some(began);
-        state.link_epoch = link_epoch;
+        state.connects = connects;
         state.revision = revision;
         drop(state);
+        self.renewal.notify_waiters();
         if is_doubtful && !is_first {
             tracing::warn!("the lease of this node was in doubt");
             self.doubt.notify_one();
@@ -137,27 +151,40 @@ impl Ownership {
         let (nodes, value) = (self.nodes(), Bytes::from_static(b"{}"));
         let revision = nodes.put(self.node(), value, Expect::Any, lease).await?;
         // It may have waited for another connection than it began with.
-        self.lease().renewed(began, self.link_epoch(), revision);
+        self.lease().renew(began, self.link().connects(), revision);
         Ok(())
-    }
-
-    fn link_epoch(&self) -> u64 {
-        self.link().state.borrow().epoch
     }
 
     /// Whether the NATS connection was lost and made again less than a lease ago.
     pub(super) fn has_just_reconnected(&self) -> bool {
-        let link_epoch = self.link_epoch();
-        link_epoch > 1 && !self.lease().is_sure(link_epoch)
+        let connects = self.link().connects();
+        connects > 1 && !self.lease().is_sure(connects)
+    }
+
+    /// Whether a node is surely gone: its lease is over, and this node would know if it were not.
+    pub(super) async fn is_gone(&self, node: &str) -> Result<bool, Error> {
+        let lease = self.nodes().get_from_leader(node).await?;
+        let is_over = lease.is_none_or(|lease| lease.value.is_none());
+        Ok(is_over && self.lease().is_sure(self.link().connects()))
     }
 
     async fn keep_lease(&self) {
         let mut ticks = interval(self.config().lease() / 3);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut link = self.link().state.clone();
         loop {
-            ticks.tick().await;
-            if let Err(error) = self.renew().await {
-                tracing::warn!(%error, "node lease not renewed");
+            // Over another NATS connection at once: publishers wait for that, and what the last one was asked is not answered.
+            self.link().connected().await;
+            link.mark_unchanged();
+            tokio::select! {
+                Ok(()) = link.changed() => continue,
+                renewed = self.renew() => if let Err(error) = renewed {
+                    tracing::warn!(%error, "node lease not renewed");
+                }
+            }
+            tokio::select! {
+                Ok(()) = link.changed() => {}
+                _ = ticks.tick() => {}
             }
         }
     }
@@ -189,7 +216,7 @@ impl Ownership {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            if !self.lease().is_sure(self.link_epoch()) {
+            if !self.lease().is_sure(self.link().connects()) {
                 // Nodes may come and go unseen.
                 anybody = true;
                 continue;
@@ -278,17 +305,17 @@ mod tests {
     /// Renewed once, a lease ago; and sure since then.
     fn sure() -> Lease {
         let lease = Lease::new(LEASE);
-        lease.renewed(Instant::now(), 1, 10);
+        lease.renew(Instant::now(), 1, 10);
         lease.state().sure_since = Instant::now().checked_sub(LEASE).unwrap();
         lease
     }
 
     #[test]
-    fn a_new_node_is_fresh_and_does_not_judge() {
+    fn a_new_node_is_certain_and_does_not_judge() {
         let lease = Lease::new(LEASE);
-        assert!(!lease.is_fresh());
-        lease.renewed(Instant::now(), 1, 10);
-        assert!(lease.is_fresh());
+        assert_eq!(lease.term(1), None);
+        lease.renew(Instant::now(), 1, 10);
+        assert!(lease.term(1).is_some());
         assert!(!lease.is_sure(1));
         assert!(sure().is_sure(1));
         assert!(!sure().is_sure(2));
@@ -297,21 +324,25 @@ mod tests {
     #[test]
     fn a_renewal_in_time_changes_nothing() {
         let lease = sure();
-        lease.renewed(Instant::now(), 1, 11);
+        let term = lease.term(1);
+        lease.renew(Instant::now(), 1, 11);
         assert!(lease.is_sure(1));
+        assert_eq!(lease.term(1), term);
     }
 
     #[test]
     fn a_late_renewal_another_connection_and_a_new_bucket_are_doubtful() {
-        for (late, link_epoch, revision) in [(true, 1, 11), (false, 2, 11), (false, 1, 1)] {
+        for (late, connects, revision) in [(true, 1, 11), (false, 2, 11), (false, 1, 1)] {
             let lease = sure();
+            let term = lease.term(1);
             if late {
                 lease.state().renewed = Instant::now().checked_sub(LEASE);
-                assert!(!lease.is_fresh());
+                assert_eq!(lease.term(1), None);
             }
-            lease.renewed(Instant::now(), link_epoch, revision);
-            assert!(lease.is_fresh());
-            assert!(!lease.is_sure(link_epoch));
+            assert_eq!(lease.term(2), None);
+            lease.renew(Instant::now(), connects, revision);
+            assert!(lease.term(connects) > term);
+            assert!(!lease.is_sure(connects));
         }
     }
 }

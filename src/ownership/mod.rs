@@ -10,6 +10,7 @@
 mod claim;
 mod config;
 mod document;
+mod fence;
 mod held;
 mod lease;
 mod orphan;
@@ -38,6 +39,9 @@ pub enum Error {
     /// Another connection holds it now: this one may write nothing any more.
     #[error("another connection holds the session")]
     Fenced,
+    /// The node that holds it is alive and does not answer: it may have something to write yet.
+    #[error("node {0} holds the session and does not answer")]
+    Busy(Box<str>),
     /// The bucket did not answer; what was asked may have been done or not.
     #[error("the sessions in JetStream cannot be reached: {0}")]
     Unavailable(#[from] bucket::Error),

@@ -9,6 +9,7 @@ use super::held::Held;
 use super::{Error, Ownership};
 use crate::device::Connection;
 use crate::jetstream::bucket::{self, Entry, Expect};
+use crate::jetstream::{Claimant, Fence};
 use crate::mqtt::Publish;
 use crate::telemetry;
 
@@ -48,7 +49,8 @@ impl Ownership {
         };
         match document.node.as_deref() {
             None => return Ok(None),
-            Some(node) if alive(node) => return Ok(None),
+            // It may have come back, and this be written since.
+            Some(node) if alive(node) || !self.is_gone(node).await? => return Ok(None),
             Some(_) => {}
         }
         self.adopt(key, entry.revision, document).await
@@ -76,7 +78,8 @@ impl Ownership {
         revision: u64,
         mut document: Document,
     ) -> Result<Option<Orphan>, Error> {
-        document.set_epoch(document.epoch_at(revision));
+        let (epoch, term) = (document.epoch_at(revision), self.term());
+        document.set_epoch(epoch);
         document.node = Some(self.node().into());
         let expected = Expect::Revision(revision);
         let written = self
@@ -103,7 +106,7 @@ impl Ownership {
             will,
             held: Held {
                 ownership: self.clone(),
-                key: Arc::from(key),
+                claimant: Arc::new(Claimant::new(&key.into(), epoch, term)),
                 revision,
                 document: Box::new(document),
             },

@@ -17,33 +17,48 @@ use crate::tasks::{OnExit, Tasks};
 /// How long until a node that nobody heard of is asked again.
 const RETRY: Duration = Duration::from_millis(100);
 
+/// How often a node is asked that does not answer.
+const TRIES: u32 = 4;
+
 fn subject(node: &str) -> String {
     format!("_jw.node.{node}.release")
 }
 
-/// Asks a node for the connection of this epoch, and returns when it let go, cannot be reached, or took too long.
-pub(super) async fn ask(ownership: &Ownership, node: &str, key: &str, epoch: u64) {
+/// Asks a node for the connection of this epoch; whether it let go, or nobody is there. Otherwise it took too long.
+pub(super) async fn ask(ownership: &Ownership, node: &str, key: &str, epoch: u64) -> bool {
     let limit = Duration::from_millis(ownership.config().release_timeout_ms);
     let whom = Bytes::from(format!("{key} {epoch}"));
     let asking = async {
         loop {
             let request = ownership.link().client.request(subject(node), whom.clone());
-            match request.await {
+            match timeout(limit / TRIES, request).await {
                 // It may be about to reconnect, as this node just did.
-                Err(error)
+                Ok(Err(error))
                     if error.kind() == RequestErrorKind::NoResponders
                         && ownership.has_just_reconnected() =>
                 {
                     sleep(RETRY).await;
                 }
-                answer => return answer,
+                Ok(answer) => return answer,
+                // It may have died with the question.
+                Err(_) => {}
             }
         }
     };
     match timeout(limit, asking).await {
-        Ok(Ok(_)) => {}
-        Ok(Err(error)) => tracing::info!(node, %error, "node does not answer; its device is taken"),
-        Err(_) => tracing::warn!(node, "node does not let a device go; it is taken"),
+        Ok(Ok(_)) => true,
+        Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => {
+            tracing::info!(node, key, "node is not there; its device is taken");
+            true
+        }
+        Ok(Err(error)) => {
+            tracing::info!(node, key, %error, "node cannot be asked");
+            false
+        }
+        Err(_) => {
+            tracing::info!(node, key, "node does not let a device go");
+            false
+        }
     }
 }
 
@@ -82,7 +97,9 @@ impl Ownership {
             tasks.spawn("release", OnExit::Log, async move {
                 if let Some(mailbox) = mailbox {
                     mailbox.command(Command::TakenOver);
-                    drop(timeout(limit, mailbox.left()).await);
+                    if timeout(limit, mailbox.left()).await.is_err() {
+                        return; // Nobody waits for the answer any more.
+                    }
                 }
                 if let Err(error) = client.publish(reply, Bytes::new()).await {
                     tracing::warn!(%error, "release not answered");

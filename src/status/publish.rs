@@ -1,9 +1,6 @@
 //! Both streams' events of one change, under one event id.
 
 use std::sync::Arc;
-use std::time::Duration;
-
-use tokio::time::timeout;
 
 use super::event;
 use crate::device::Connection;
@@ -29,8 +26,6 @@ pub struct Slot {
 
 /// What a status event takes at most; names are bounded, so this is generous.
 const EVENT_BYTES_MAX: usize = 2_048;
-/// How long the end of a connection waits until its event is stored.
-const STORED_MAX: Duration = Duration::from_secs(2);
 /// For how long after its beginning a connection's first event may not be stored; half of the streams' duplicate window.
 const BEGIN_IN_DOUBT_MS: u64 = 60_000;
 
@@ -62,13 +57,13 @@ impl Status {
         self.publish(slot, Presence::Connected, connection, None);
     }
 
-    /// The connection is over; returns once that is stored, or nobody answered for a while.
+    /// The connection is over; returns once that is stored, however long it takes: what is said later of the device, by whatever
+    /// node, is to stand behind it.
     ///
     /// Whoever says it again for the same connection, on whatever node, adds nothing.
     pub async fn disconnected(&self, slot: Slot, connection: &Connection, reason: CloseReason) {
         let stored = self.publish(slot, Presence::Disconnected, connection, Some(reason));
-        let finished = std::future::poll_fn(|context| stored.poll_finished(context, 0));
-        drop(timeout(STORED_MAX, finished).await);
+        stored.finished(1).await;
     }
 
     /// The connection is over and could not say so itself, nor perhaps that it began: that is said again as long as the streams

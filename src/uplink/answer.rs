@@ -41,7 +41,8 @@ pub fn not_stored(refusal: &Refusal) -> Problem {
             ReasonCode::ImplementationSpecificError,
             "the store refused the message",
         ),
-        Refusal::Unanswered => (
+        // The device has another connection, and this one is about to hear of it.
+        Refusal::Fenced | Refusal::Unanswered => (
             ReasonCode::UnspecifiedError,
             "the store did not answer, and may have the message or not",
         ),

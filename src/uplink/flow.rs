@@ -34,7 +34,13 @@ pub struct Sender {
 impl Sender {
     /// The sender of a connection that begins; `run` is the node's, 16 hexadecimal digits.
     #[must_use]
-    pub fn new(device: Device, tokens: &Arc<str>, connection_id: &str, run: &str) -> Self {
+    pub fn new(
+        device: Device,
+        tokens: &Arc<str>,
+        connection_id: &str,
+        run: &str,
+        receipts: Arc<Receipts>,
+    ) -> Self {
         let number = connection_id.rsplit('.').next().unwrap_or_default();
         let number: u64 = number.parse().unwrap_or_default();
         Self {
@@ -42,7 +48,7 @@ impl Sender {
             tokens: Arc::clone(tokens),
             connection_id: connection_id.into(),
             trace: u64::from_str_radix(run, 16).unwrap_or(0) ^ number.rotate_left(32),
-            receipts: Arc::default(),
+            receipts,
             prepared: 0,
             accepted: 0,
         }

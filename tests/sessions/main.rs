@@ -22,6 +22,8 @@ mod exactly_once_up;
 #[cfg(test)]
 mod expiry;
 #[cfg(test)]
+mod fenced;
+#[cfg(test)]
 mod lost;
 #[cfg(test)]
 mod random;

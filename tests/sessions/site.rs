@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::client::Hello;
 use crate::support::{
-    Backend, Credentials, Gateway, NatsServer, RunOptions, Stored, eventually, jetway,
+    Backend, Credentials, FaultProxy, Gateway, NatsServer, RunOptions, Stored, eventually, jetway,
 };
 
 pub(crate) const BOTH: [Version; 2] = [Version::V3_1_1, Version::V5];
@@ -141,6 +141,19 @@ impl Site {
     }
 
     pub(crate) async fn node_with(&self, environment: &[(&str, &str)]) -> Gateway {
+        self.run(self.nats.url(), environment).await
+    }
+
+    /// Starts a gateway that reaches nats-server through a proxy.
+    pub(crate) async fn node_behind(
+        &self,
+        proxy: &FaultProxy,
+        environment: &[(&str, &str)],
+    ) -> Gateway {
+        self.run(proxy.url(), environment).await
+    }
+
+    async fn run(&self, nats_url: String, environment: &[(&str, &str)]) -> Gateway {
         let lease = LEASE_S.to_string();
         let (profile, database_url) = match &self.devices {
             None => ("open", "sqlite::memory:".to_owned()),
@@ -154,7 +167,7 @@ impl Site {
         let environment = own.iter().chain(environment);
         let environment = environment.map(|(name, value)| ((*name).into(), (*value).into()));
         Gateway::run(RunOptions {
-            nats_url: self.nats.url(),
+            nats_url,
             database_url,
             environment: environment.collect(),
             ..RunOptions::default()

@@ -43,7 +43,12 @@ impl Moved {
     /// Goes to another node, and the old connection says what it would write if it still could.
     async fn go(&mut self, node: &Gateway) -> Client {
         self.old.step(Step::Pubrec, self.packet_id).await;
-        let (mut new, present) = Client::connect(node.mqtt(), &self.hello).await;
+        // The other node may only be slow: it is waited for until its lease is over.
+        let entered = eventually("the client is let in", async || {
+            let connected = Client::try_connect(node.mqtt(), &self.hello).await;
+            connected.ok_or_else(|| self.hello.client_id.clone())
+        });
+        let (mut new, present) = entered.await;
         assert_eq!(present, self.stored);
         if self.stored {
             let again = new.message().await;

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -47,6 +47,7 @@ pub struct FaultProxy {
     address: SocketAddr,
     connections: Arc<Mutex<Vec<Connection>>>,
     delay: watch::Sender<Duration>,
+    refuses: Arc<AtomicBool>,
     _accepting: JoinSet<()>,
 }
 
@@ -59,9 +60,14 @@ impl FaultProxy {
         let (delay, delayed) = watch::channel(Duration::ZERO);
         let mut accepting = JoinSet::new();
         let known = Arc::clone(&connections);
+        let refuses = Arc::<AtomicBool>::default();
+        let is_refused = Arc::clone(&refuses);
         accepting.spawn(async move {
             let mut links = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
+                if is_refused.load(Ordering::Relaxed) {
+                    continue;
+                }
                 let Ok(server) = TcpStream::connect(server).await else {
                     continue;
                 };
@@ -79,6 +85,7 @@ impl FaultProxy {
             address,
             connections,
             delay,
+            refuses,
             _accepting: accepting,
         }
     }
@@ -144,6 +151,11 @@ impl FaultProxy {
             .filter(|one| stages.contains(&one.stage.borrow()))
             .map(|one| one.kept.load(Ordering::Relaxed));
         kept.sum()
+    }
+
+    /// From now on new connections end at once, or live again.
+    pub fn refuse(&self, refuses: bool) {
+        self.refuses.store(refuses, Ordering::Relaxed);
     }
 
     /// What clients send takes so much longer.
