@@ -12,6 +12,8 @@ mod metrics;
 mod report;
 mod retained;
 mod share;
+mod share_holders;
+mod share_members;
 mod share_token;
 mod shared;
 

@@ -1,30 +1,28 @@
-//! One shared subscription on this node: its members, and the task that pulls for them.
+//! The task of one shared subscription on this node, which pulls for its members.
 //!
-//! Invariants: a member has at most [`HELD_MAX`] messages in its hands; every message that came is answered once, by the
-//! member that has it or here; the task lives until its members have left, everything in their hands is answered and what
-//! is to be known about their sessions is marked.
+//! Invariants: every message that came is answered once, by the member that has it or here, unless the share is over; the
+//! task lives until its members have left, everything in their hands is answered and all changes are followed.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::Outcome;
-use super::share_token::{Answers, ShareToken};
-use super::shared::{Inner, Leave};
-use crate::device::DeviceId;
+use super::share_holders::Holders;
+use super::share_members::{Change, Shared};
+use super::share_token::ShareToken;
+use super::shared::Inner;
 use crate::jetstream;
+use crate::jetstream::bucket;
 use crate::jetstream::consumer::{self, Answer, Consumer, Delivered, Durable, Next};
-use crate::jetstream::marks;
-use crate::mapping::{Downlink, Mapping};
+use crate::mapping::Downlink;
 use crate::message::Subject;
 use crate::mqtt::{QoS, TopicFilter};
-use crate::registry::Mailbox;
+use crate::telemetry;
 
-/// The most messages that one member may have in its hands.
-const HELD_MAX: usize = 32;
 /// The most messages of one pull.
 const PULL_MAX: usize = 256;
 /// How often the server is told that members still work; well within the time after which it gives their messages away.
@@ -33,9 +31,15 @@ const PROGRESS: Duration = Duration::from_secs(10);
 const FEED_MAX: Duration = Duration::from_millis(500);
 /// Between two tries of what the server did not take, and two looks whether a mailbox has room again.
 const RETRY: Duration = Duration::from_millis(500);
-/// Where it is marked which sessions keep a share: the bucket of sessions.
-const MARKS_STREAM: &str = "KV_jetway_sessions";
-const MARKS_PREFIX: &str = "$KV.jetway_sessions";
+
+/// Why a share is not served.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error(transparent)]
+    Consumer(#[from] jetstream::Error),
+    #[error(transparent)]
+    Holders(#[from] bucket::Error),
+}
 
 /// A message for one member of a share.
 #[derive(Debug, Clone)]
@@ -48,167 +52,9 @@ pub struct Share {
     pub token: ShareToken,
 }
 
-/// A member on this node.
-struct Member<M> {
-    mailbox: Arc<Mailbox<M>>,
-    /// Messages in its hands.
-    held: Arc<AtomicUsize>,
-}
-
-impl<M> Member<M> {
-    fn new(mailbox: Arc<Mailbox<M>>) -> Self {
-        let held = Arc::default();
-        Self { mailbox, held }
-    }
-
-    fn is(&self, mailbox: &Arc<Mailbox<M>>) -> bool {
-        Arc::ptr_eq(&self.mailbox, mailbox)
-    }
-
-    fn room(&self) -> usize {
-        match self.mailbox.has_room() {
-            true => HELD_MAX.saturating_sub(self.held.load(Ordering::Relaxed)),
-            false => 0,
-        }
-    }
-}
-
-/// What connections and the task of a share have in common.
-pub(super) struct Shared<M> {
-    pub(super) filter: TopicFilter,
-    durable: Durable,
-    members: Mutex<Members<M>>,
-    answers: Arc<Answers>,
-}
-
-struct Members<M> {
-    all: Vec<Member<M>>,
-    /// Whose turn it is.
-    turn: usize,
-    /// How the last one left.
-    left: Leave,
-    /// Devices whose sessions begin (true) or end to keep the share, not yet marked.
-    marks: VecDeque<(DeviceId, bool)>,
-}
-
-impl<M> Shared<M> {
-    /// Without members.
-    pub(super) fn new(filter: TopicFilter, durable: Durable) -> Self {
-        let members = Members {
-            all: Vec::new(),
-            turn: 0,
-            left: Leave::ForGood,
-            marks: VecDeque::new(),
-        };
-        Self {
-            filter,
-            durable,
-            members: Mutex::new(members),
-            answers: Arc::default(),
-        }
-    }
-
-    pub(super) fn join(&self, mailbox: &Arc<Mailbox<M>>, stored: bool) {
-        let mut members = self.lock();
-        if !members.all.iter().any(|member| member.is(mailbox)) {
-            members.all.push(Member::new(Arc::clone(mailbox)));
-            if stored {
-                let device = mailbox.device.clone();
-                members.marks.push_back((device, true));
-            }
-        }
-        drop(members);
-        self.answers.changed.notify_one();
-    }
-
-    pub(super) fn leave(&self, mailbox: &Arc<Mailbox<M>>, leave: Leave) {
-        let mut members = self.lock();
-        if let Some(at) = members.all.iter().position(|member| member.is(mailbox)) {
-            members.all.remove(at);
-            members.left = leave;
-            if leave == Leave::ForGood {
-                let device = mailbox.device.clone();
-                members.marks.push_back((device, false));
-            }
-        }
-        drop(members);
-        self.answers.changed.notify_one();
-    }
-
-    pub(super) fn forget(&self, device: &DeviceId) {
-        let mut members = self.lock();
-        members.marks.push_back((device.clone(), false));
-        if members.all.is_empty() {
-            // It was away, and the last one: now it has left for good.
-            members.left = Leave::ForGood;
-        }
-        drop(members);
-        self.answers.changed.notify_one();
-    }
-
-    /// Whether there is nothing to do for it.
-    pub(super) fn is_done(&self) -> bool {
-        let members = self.lock();
-        members.all.is_empty() && members.marks.is_empty()
-    }
-
-    fn next_mark(&self) -> Option<(DeviceId, bool)> {
-        self.lock().marks.pop_front()
-    }
-
-    /// Marks it later, while there are members; else nobody waits for it.
-    fn mark_later(&self, mark: (DeviceId, bool)) {
-        let mut members = self.lock();
-        if !members.all.is_empty() {
-            members.marks.push_front(mark);
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.lock().all.is_empty()
-    }
-
-    fn ends_for_good(&self) -> bool {
-        let members = self.lock();
-        members.all.is_empty() && members.left == Leave::ForGood
-    }
-
-    fn room(&self) -> usize {
-        self.lock().all.iter().map(Member::room).sum()
-    }
-
-    /// Leaves the message with the next member that takes it, and gives that one's count of messages in its hands.
-    fn offer(&self, mut message: M, bytes: usize) -> Option<Arc<AtomicUsize>> {
-        let mut members = self.lock();
-        let count = members.all.len();
-        for _ in 0..count {
-            let turn = members.turn % count;
-            members.turn = turn + 1;
-            let member = members.all.get(turn)?;
-            if member.room() == 0 {
-                continue;
-            }
-            // Counted before the device can answer it.
-            member.held.fetch_add(1, Ordering::Relaxed);
-            match member.mailbox.offer(message, bytes) {
-                Ok(()) => return Some(Arc::clone(&member.held)),
-                Err(refused) => {
-                    member.held.fetch_sub(1, Ordering::Relaxed);
-                    message = refused;
-                }
-            }
-        }
-        None
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Members<M>> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// A message in a member's hands.
 struct Given {
-    /// Where its answer goes; none if it has been answered already.
+    /// Where its answer goes; none if it has been answered already, or nobody asks any more.
     reply: Option<Subject>,
     held: Arc<AtomicUsize>,
 }
@@ -217,7 +63,9 @@ struct Given {
 pub(super) struct Service<M> {
     node: Arc<Inner<M>>,
     shared: Arc<Shared<M>>,
-    /// Where the consumer begins if it must be made.
+    /// The consumer that is served.
+    durable: Durable,
+    /// Where it begins if it must be made.
     start: u64,
     given: HashMap<u64, Given>,
     /// What the server is still to be told.
@@ -226,11 +74,14 @@ pub(super) struct Service<M> {
     number: u64,
     /// When the next pull may be.
     pull_at: Instant,
+    /// Whether the consumer that is served is over.
+    is_over: bool,
 }
 
 impl<M: From<Share> + Send + 'static> Service<M> {
     pub(super) fn new(node: Arc<Inner<M>>, shared: Arc<Shared<M>>, start: u64) -> Self {
         Self {
+            durable: shared.durable.clone(),
             node,
             shared,
             start,
@@ -238,35 +89,49 @@ impl<M: From<Share> + Send + 'static> Service<M> {
             unsaid: Vec::new(),
             number: 0,
             pull_at: Instant::now(),
+            is_over: false,
         }
     }
 
     pub(super) async fn run(mut self) {
         while !self.node.end(&self.shared) {
-            let durable = &self.shared.durable;
-            match Consumer::open(&self.node.link, durable, self.start).await {
-                Ok(consumer) => self.serve(consumer).await,
-                Err(error) => {
-                    tracing::warn!(share = self.shared.filter.as_str(), %error, "share cannot be served");
-                    // Without members this gives up, and the task ends.
-                    self.mark().await;
-                    sleep(RETRY).await;
-                }
+            if let Err(error) = self.serve().await {
+                tracing::warn!(share = self.shared.filter.as_str(), %error, "share cannot be served");
+                self.shared.give_up_without_members();
+                sleep(RETRY).await;
             }
         }
     }
 
     /// Pulls for the members until none is left and nothing is in anyone's hands, or the consumer is gone.
-    async fn serve(&mut self, mut consumer: Consumer) {
+    async fn serve(&mut self) -> Result<(), Error> {
+        self.follow().await?;
+        // None is left, or there are changes again.
+        if !self.shared.is_served() {
+            return Ok(());
+        }
+        self.is_over = false;
+        let mut consumer = Consumer::open(&self.node.link, &self.durable, self.start).await?;
         let mut progress_at = Instant::now() + PROGRESS;
         loop {
-            self.mark().await;
+            if let Err(error) = self.follow().await {
+                tracing::warn!(share = self.shared.filter.as_str(), %error, "change of members not followed");
+                self.shared.give_up_without_members();
+                self.pull_at = Instant::now() + RETRY;
+            }
+            if self.is_over {
+                return Ok(());
+            }
             self.answer(&consumer).await;
             let without_members = self.shared.is_empty();
-            if self.shared.is_done() && self.given.is_empty() && !consumer.is_pulling() {
-                return self.close(&consumer).await;
+            let owes_answers = self.given.values().any(|given| given.reply.is_some());
+            if self.shared.is_done() && !owes_answers && !consumer.is_pulling() {
+                for (reply, answer) in std::mem::take(&mut self.unsaid) {
+                    consumer.answer(reply, answer).await;
+                }
+                return Ok(());
             }
-            if !without_members && !consumer.is_pulling() && Instant::now() >= self.pull_at {
+            if self.shared.is_served() && !consumer.is_pulling() && Instant::now() >= self.pull_at {
                 match self.shared.room() {
                     0 => self.pull_at = Instant::now() + RETRY,
                     room => consumer.pull(room.min(PULL_MAX)).await,
@@ -284,7 +149,11 @@ impl<M: From<Share> + Send + 'static> Service<M> {
                         tracing::warn!(share = self.shared.filter.as_str(), reason, "pull refused");
                         self.pull_at = Instant::now() + RETRY;
                     }
-                    Next::Gone => return sleep(RETRY).await,
+                    Next::Gone => {
+                        self.shared.lost_consumer(self.start);
+                        sleep(RETRY).await;
+                        return Ok(());
+                    }
                 },
                 () = sleep_until(self.pull_at), if !without_members && !consumer.is_pulling() => {}
                 () = sleep_until(progress_at) => {
@@ -356,8 +225,8 @@ impl<M: From<Share> + Send + 'static> Service<M> {
                 self.unsaid.extend(given.reply.map(|reply| (reply, answer)));
             }
         }
-        // Without members it would come back to us while our last pull lasts.
-        let keep = |answer| answer == Answer::Nak && self.shared.is_empty();
+        // While nobody may have it, it would come back to us as long as our last pull lasts.
+        let keep = |answer| answer == Answer::Nak && !self.shared.is_served();
         for (reply, answer) in std::mem::take(&mut self.unsaid) {
             match keep(answer) {
                 true => self.unsaid.push((reply, answer)),
@@ -366,47 +235,83 @@ impl<M: From<Share> + Send + 'static> Service<M> {
         }
     }
 
-    /// Marks which sessions that are stored keep the share, while their devices are away too.
-    async fn mark(&self) {
-        while let Some((device, keeps)) = self.shared.next_mark() {
-            let link = &self.node.link;
-            let subject = mark_subject(&self.shared.durable, &Mapping::device_tokens(&device));
-            let marked = match keeps {
-                true => marks::set(link, MARKS_STREAM, &subject).await,
-                false => marks::clear(link, MARKS_STREAM, &subject).await,
-            };
-            if let Err(error) = marked {
-                tracing::warn!(share = self.shared.filter.as_str(), %device, keeps, %error, "member not marked");
-                return self.shared.mark_later((device, keeps));
+    /// Makes known what became of the members here, in its order; what failed is still to be followed.
+    async fn follow(&mut self) -> Result<(), Error> {
+        let (node, shared) = (Arc::clone(&self.node), Arc::clone(&self.shared));
+        let holders = Holders::new(&node.link, &shared.durable.name, &node.source.node);
+        while let Some(change) = shared.change() {
+            match change {
+                Change::Keeps(device) => holders.add_session(&device).await?,
+                Change::KeepsNoMore(device) => holders.remove_session(&device).await?,
+                Change::First(start) => {
+                    // At once: who leaves next has it now.
+                    let goes_on = holders.are_there().await?;
+                    self.begin(&holders, start, goes_on).await?;
+                }
+                Change::Lost(start) => self.begin(&holders, start, true).await?,
+                Change::Last => holders.remove_node().await?,
+                Change::Over => self.end(&holders).await?,
             }
+            shared.followed();
+        }
+        Ok(())
+    }
+
+    /// A share that nobody has begins where its first member subscribed, whatever an earlier one left behind.
+    async fn begin(&mut self, holders: &Holders, start: u64, goes_on: bool) -> Result<(), Error> {
+        holders.add_node().await?;
+        let (node, template) = (Arc::clone(&self.node), self.shared.durable.clone());
+        let stream = &template.stream;
+        loop {
+            let current = holders.current().await?;
+            let consumer = current.consumer.as_deref();
+            // Another node may have begun it meanwhile.
+            if let Some(name) = consumer
+                && (goes_on || holders.are_there().await?)
+            {
+                if *self.durable.name != *name {
+                    self.durable.name = name.into();
+                    self.forget();
+                }
+                return Ok(());
+            }
+            let name = format!("{}_{:016x}", template.name, telemetry::random_u64()).into();
+            let durable = Durable {
+                name,
+                ..template.clone()
+            };
+            consumer::create(&node.link, &durable, start).await?;
+            if !holders.replace(&current, &durable.name).await? {
+                consumer::delete(&node.link, stream, &durable.name).await?;
+                continue;
+            }
+            (self.durable, self.start) = (durable, start);
+            self.forget();
+            if let Some(name) = consumer {
+                consumer::delete(&node.link, stream, name).await?;
+            }
+            return Ok(());
         }
     }
 
-    /// Ends without members: who left for good leaves no consumer behind that nobody else uses.
-    async fn close(&mut self, consumer: &Consumer) {
-        let unwanted = std::mem::take(&mut self.unsaid);
-        if self.shared.ends_for_good() && self.delete(unwanted.len()).await {
-            return;
+    /// A share that nobody has is over, and what waits in it.
+    async fn end(&mut self, holders: &Holders) -> Result<(), Error> {
+        let current = holders.current().await?;
+        if let Some(name) = &current.consumer
+            && !holders.are_there().await?
+            && holders.end(&current).await?
+        {
+            self.forget();
+            consumer::delete(&self.node.link, &self.durable.stream, name).await?;
         }
-        for (reply, answer) in unwanted {
-            consumer.answer(reply, answer).await;
-        }
+        Ok(())
     }
 
-    async fn delete(&self, unwanted: usize) -> bool {
-        let (link, durable) = (&self.node.link, &self.shared.durable);
-        let delete = async {
-            let kept = marks::any(link, MARKS_STREAM, &mark_subject(durable, ">")).await?;
-            Ok(!kept && consumer::delete_unused(link, durable, unwanted as u64).await?)
-        };
-        delete.await.unwrap_or_else(|error: jetstream::Error| {
-            tracing::warn!(share = self.shared.filter.as_str(), %error, "consumer not deleted");
-            false
-        })
+    /// The consumer is another one or none: what came by the one of before is nobody's.
+    fn forget(&mut self) {
+        let given = self.given.values_mut();
+        given.for_each(|given| given.reply = None);
+        self.unsaid.clear();
+        self.is_over = true;
     }
-}
-
-/// The mark of a device's session, in the bucket of sessions beside the session's own key `P.D`.
-fn mark_subject(durable: &Durable, device: &str) -> String {
-    format!("{MARKS_PREFIX}.{}.{device}", durable.name)
 }

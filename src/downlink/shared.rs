@@ -1,9 +1,10 @@
 //! Shared subscriptions: each message goes to one of the members of `$share/<name>/<filter>`, on whichever node it is.
 //!
-//! All members of a share use one durable consumer of the delivery stream, named after the text. A node pulls while one of its
+//! All members of a share use one durable consumer of the delivery stream. A node pulls while one of its
 //! members has room (`share`, a task for each share with members here), and gives what comes to its members in turn. Each
 //! answers by its [`ShareToken`](super::ShareToken). The consumer outlives its members while one of their sessions is stored, on
-//! any node, so that what comes meanwhile waits for it; who leaves last and for good takes it along.
+//! any node, so that what comes meanwhile waits for it; who leaves last and for good takes it along, and who joins a share that
+//! nobody has (`share_holders`) begins it anew.
 //! Not here: what a member's quality of service makes of the messages.
 
 use std::collections::HashMap;
@@ -14,7 +15,8 @@ use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use super::Metrics;
-use super::share::{Service, Share, Shared};
+use super::share::{Service, Share};
+use super::share_members::Shared;
 use crate::device::DeviceId;
 use crate::jetstream::Link;
 use crate::jetstream::consumer::Durable;
@@ -38,9 +40,11 @@ impl<M> Clone for Shares<M> {
     }
 }
 
-/// What shares read from, and for how long they wait for their members.
+/// What shares read from and who does, and for how long they wait for their members.
 #[derive(Debug, Clone)]
 pub struct Source {
+    /// This run of this node: one token, no other has it.
+    pub node: Box<str>,
     /// The delivery stream.
     pub stream: Arc<str>,
     /// The longest session expiry: after this without a member the server forgets a share.
@@ -102,8 +106,9 @@ impl<M: From<Share> + Send + 'static> Shares<M> {
     /// Gives the member its part from here on. Whoever is a member already stays one. `stored`: its session may outlive its
     /// connection, and keeps the share while the device is away.
     pub fn join(&self, subscription: SharedSubscription, mailbox: &Arc<Mailbox<M>>, stored: bool) {
-        self.0
-            .with(subscription, |shared| shared.join(mailbox, stored));
+        let position = subscription.position;
+        let join = |shared: &Shared<M>| shared.join(mailbox, position, stored);
+        self.0.with(subscription, join);
     }
 
     /// The member gets nothing more. What is in its hands goes to another one unless it is answered otherwise.

@@ -27,6 +27,7 @@ use crate::net::{Accepted, Address, Bound, Connections, Listener, Renewal};
 use crate::ownership::{self, Ownership, Wills};
 use crate::router::Router;
 use crate::rpc::{self, Board, Desk};
+use crate::session;
 use crate::status::Status;
 use crate::tasks::{OnExit, Tasks};
 use crate::telemetry;
@@ -327,11 +328,7 @@ impl Parts<'_> {
         let reports = Reports::new(self.link.clone());
         let reader = Reader::new(&self.link, &self.mapping.delivery.stream);
         telemetry::register_process(&mut self.metrics);
-        let mut session = self.config.session.clone();
-        session.packet_bytes_max = self.packet_bytes_max();
-        session.shared_subscriptions = self.config.profile == Profile::Open;
-        // A device is told that its message is in its stream, and there are no subscribers who could be surprised.
-        session.publishes_at_release = self.config.profile == Profile::Open;
+        let session = self.session();
         let tasks = self.services.group();
         let finished = self.finished(downlink::Parts {
             mapping: Arc::clone(&self.mapping),
@@ -343,6 +340,7 @@ impl Parts<'_> {
         });
         let router = Arc::<Router<_>>::default();
         let source = downlink::Source {
+            node: run.clone(),
             stream: Arc::clone(&self.mapping.delivery.stream),
             inactive_threshold: Duration::from_secs(session.session_expiry_max_s.into()),
             passed: router.passed(),
@@ -382,6 +380,16 @@ impl Parts<'_> {
             accepted: AtomicU64::new(0),
             mapping: Arc::clone(&self.mapping),
         })
+    }
+
+    /// What sessions may do, as far as the profile and the server allow it.
+    fn session(&self) -> session::Config {
+        let mut session = self.config.session.clone();
+        session.packet_bytes_max = self.packet_bytes_max();
+        session.shared_subscriptions = self.config.profile == Profile::Open;
+        // A device is told that its message is in its stream, and there are no subscribers who could be surprised.
+        session.publishes_at_release = self.config.profile == Profile::Open;
+        session
     }
 
     fn server_reference(&self) -> Option<ByteString> {

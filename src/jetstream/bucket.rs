@@ -27,6 +27,10 @@ const PURGE: &str = "PURGE";
 const TTL: &str = "Nats-TTL";
 const MARKER_REASON: &str = "Nats-Marker-Reason";
 
+/// The last token but one of a key that marks what a node has, gone when the node is lost; the last one is the node. No name of a
+/// product or device is encoded so.
+pub const NODE_MARK: &str = "%node";
+
 /// Why a key could not be read or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -117,6 +121,20 @@ impl Bucket {
     /// [`Error::Read`].
     pub async fn get_from_leader(&self, key: &str) -> Result<Option<Entry>, Error> {
         Ok(self.last_write(key).await?.map(entry))
+    }
+
+    /// The first key that matches `filter` of those written at `from` or later, with what it holds, as the stream's leader has it.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub async fn next_from_leader(
+        &self,
+        filter: &str,
+        from: u64,
+    ) -> Result<Option<(String, Entry)>, Error> {
+        let query = json!({ "seq": from, "next_by_subj": &*self.subject(filter) });
+        let stored = self.direct().leader_get(&query).await?;
+        Ok(stored.map(|stored| key_entry(&self.subject(""), stored)))
     }
 
     async fn last_write(&self, key: &str) -> Result<Option<Stored>, ReadError> {

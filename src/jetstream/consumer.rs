@@ -116,33 +116,8 @@ impl Consumer {
     /// # Errors
     /// [`Error::Request`] when the server does not answer, [`Error::Stream`] when it refuses.
     pub async fn open(link: &Link, durable: &Durable, start: u64) -> Result<Self, Error> {
-        const EXISTS_OTHERWISE: u64 = 10_148; // Begun elsewhere, which is what it is for.
+        create(link, durable, start).await?;
         let (stream, name) = (&durable.stream, &durable.name);
-        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        let body = json!({
-            "stream_name": &**stream,
-            "action": "create",
-            "config": {
-                "durable_name": &**name,
-                "description": durable.description,
-                "deliver_policy": "by_start_sequence",
-                "opt_start_seq": start.max(1),
-                "ack_policy": "explicit",
-                "ack_wait": nanoseconds(durable.ack_wait),
-                "max_deliver": -1,
-                "max_ack_pending": -1,
-                "filter_subjects": durable.filters.iter().map(|filter| &**filter).collect::<Vec<_>>(),
-                "replay_policy": "instant",
-                "inactive_threshold": nanoseconds(durable.inactive_threshold),
-            },
-        });
-        let subject = format!("$JS.API.CONSUMER.CREATE.{stream}.{name}");
-        let answer = provision::request(link, &subject, &body).await?;
-        if let Some(error) = answer.get("error")
-            && error.get("err_code").and_then(Value::as_u64) != Some(EXISTS_OTHERWISE)
-        {
-            return Err(refused(stream, error));
-        }
         let inbox = format!("_jw.pull.{:016x}", telemetry::random_u64());
         let subscribed = link.client.subscribe(format!("{inbox}.*")).await;
         let deliveries = subscribed.map_err(|error| Error::Request {
@@ -260,36 +235,55 @@ impl Consumer {
     }
 }
 
-/// Deletes a durable consumer that nobody pulls from and none of whose messages are in anyone's hands but `own` ones; gives
-/// whether it is gone.
+/// Creates the durable consumer, to begin with stream sequence `start`; one that exists stays as it is.
 ///
 /// # Errors
-/// [`Error::Request`] when the server does not answer, [`Error::Stream`] when it refuses.
-pub async fn delete_unused(link: &Link, durable: &Durable, own: u64) -> Result<bool, Error> {
-    const TRIES: u32 = 10;
-    /// In a row: others may be between two pulls.
-    const LOOKS: u32 = 2;
-    const BETWEEN: Duration = Duration::from_millis(50);
+/// As [`Consumer::open`].
+pub async fn create(link: &Link, durable: &Durable, start: u64) -> Result<(), Error> {
+    const EXISTS_OTHERWISE: u64 = 10_148;
     let (stream, name) = (&durable.stream, &durable.name);
-    let mut looks = 0;
-    for _ in 0..TRIES {
-        let subject = format!("$JS.API.CONSUMER.INFO.{stream}.{name}");
-        let info = provision::request(link, &subject, &Value::Null).await?;
-        if info.get("error").is_some() {
-            return Ok(true);
-        }
-        let count = |key: &str| info.get(key).and_then(Value::as_u64).unwrap_or_default();
-        let unused = count("num_waiting") == 0 && count("num_ack_pending") <= own;
-        looks = if unused { looks + 1 } else { 0 };
-        if looks == LOOKS {
-            let subject = format!("$JS.API.CONSUMER.DELETE.{stream}.{name}");
-            provision::request(link, &subject, &Value::Null).await?;
-            return Ok(true);
-        }
-        // The server may not have seen yet that we stopped, nor our last answers.
-        tokio::time::sleep(BETWEEN).await;
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let body = json!({
+        "stream_name": &**stream,
+        "action": "create",
+        "config": {
+            "durable_name": &**name,
+            "description": durable.description,
+            "deliver_policy": "by_start_sequence",
+            "opt_start_seq": start.max(1),
+            "ack_policy": "explicit",
+            "ack_wait": nanoseconds(durable.ack_wait),
+            "max_deliver": -1,
+            "max_ack_pending": -1,
+            "filter_subjects": durable.filters.iter().map(|filter| &**filter).collect::<Vec<_>>(),
+            "replay_policy": "instant",
+            "inactive_threshold": nanoseconds(durable.inactive_threshold),
+        },
+    });
+    let subject = format!("$JS.API.CONSUMER.CREATE.{stream}.{name}");
+    let answer = provision::request(link, &subject, &body).await?;
+    match answer.get("error") {
+        Some(error) if code(error) != Some(EXISTS_OTHERWISE) => Err(refused(stream, error)),
+        _ => Ok(()),
     }
-    Ok(false)
+}
+
+/// Deletes the durable consumer, if there is one; who pulls from it finds it gone.
+///
+/// # Errors
+/// As [`Consumer::open`].
+pub async fn delete(link: &Link, stream: &str, name: &str) -> Result<(), Error> {
+    const NOT_FOUND: u64 = 10_014;
+    let subject = format!("$JS.API.CONSUMER.DELETE.{stream}.{name}");
+    let answer = provision::request(link, &subject, &Value::Null).await?;
+    match answer.get("error") {
+        Some(error) if code(error) != Some(NOT_FOUND) => Err(refused(stream, error)),
+        _ => Ok(()),
+    }
+}
+
+fn code(error: &Value) -> Option<u64> {
+    error.get("err_code").and_then(Value::as_u64)
 }
 
 async fn wait_until(deadline: Option<Instant>) {

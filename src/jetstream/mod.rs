@@ -12,7 +12,6 @@ mod direct;
 mod error;
 pub mod feed;
 mod fence;
-pub mod marks;
 pub mod provision;
 pub mod publisher;
 pub mod pulse;

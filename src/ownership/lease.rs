@@ -16,7 +16,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::{Error, Orphan, Ownership};
-use crate::jetstream::bucket::Expect;
+use crate::jetstream::bucket::{Expect, NODE_MARK};
 use crate::registry::{Command, Registry};
 
 /// How many sessions are asked for at once.
@@ -262,12 +262,12 @@ impl Ownership {
         alive: &HashSet<String>,
         orphans: &mpsc::Sender<Orphan>,
     ) -> Result<(), Error> {
-        // Keys of two tokens: others are marks of shared subscriptions.
+        // Keys of two tokens: others are marks.
         let mut sessions = self.sessions().scan("*.*");
         loop {
             let page = sessions.next_page().await?;
             if page.is_empty() {
-                return Ok(());
+                return self.sweep_marks().await;
             }
             for (key, entry) in page {
                 let orphan = self.adopt_lost(&key, &entry, |node| alive.contains(node));
@@ -277,6 +277,31 @@ impl Ownership {
                 }
             }
         }
+    }
+
+    /// Takes away the marks of nodes that are lost.
+    async fn sweep_marks(&self) -> Result<(), Error> {
+        let mut found = Vec::new();
+        let mut marks = self.sessions().scan(&format!("*.{NODE_MARK}.*"));
+        loop {
+            let page = marks.next_page().await?;
+            if page.is_empty() {
+                break;
+            }
+            found.extend(page.into_iter().map(|(key, _)| key));
+        }
+        // Read behind the marks: a node has its lease before it marks anything.
+        let alive = self.alive().await?;
+        for key in found {
+            let node = key.rsplit('.').next();
+            if node.is_some_and(|node| !alive.contains(node)) {
+                let marker_ttl = self.config().lease();
+                self.sessions()
+                    .delete(&key, Expect::Any, marker_ttl)
+                    .await?;
+            }
+        }
+        Ok(())
     }
 
     async fn watch_wills(&self, orphans: &mpsc::Sender<Orphan>) {

@@ -28,7 +28,7 @@ pub use will::Wills;
 
 use crate::jetstream::bucket;
 
-/// The bucket of sessions; its keys are `P.D`.
+/// The bucket of sessions; its keys are `P.D`. Keys of one and three tokens beside them are shared subscriptions.
 pub const SESSIONS: &str = "jetway_sessions";
 /// The bucket of node leases; its keys are the runs of nodes.
 pub const NODES: &str = "jetway_nodes";

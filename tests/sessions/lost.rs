@@ -6,7 +6,7 @@ use jetway::mqtt::{QoS, ReasonCode, Version};
 
 use crate::client::{Client, Hello};
 use crate::site::{BOTH, LEASE_S, Site};
-use crate::support::Gateway;
+use crate::support::{Gateway, eventually};
 
 /// Clients of one node: with and without a stored session, with and without a Will.
 struct Crowd {
@@ -160,4 +160,38 @@ async fn g02_session_present_is_the_truth_after_a_crash() {
         assert!(client.ping().await.is_empty());
         client.disconnect(ReasonCode::Success).await;
     }
+}
+
+#[tokio::test]
+async fn a_share_ends_with_the_node_that_had_its_only_member() {
+    let site = Site::start().await;
+    let mut first = site.node().await;
+    let second = site.node().await;
+    let share = "$share/group/down";
+    let hello = Hello::passing(Version::V5, "lost");
+    let (mut lost, _) = Client::connect(first.mqtt(), &hello).await;
+    lost.subscribe(share, QoS::AtLeastOnce).await;
+    let marked = async |expected: bool| {
+        eventually("the node has the share, or not", async || {
+            let filter = "$KV.jetway_sessions.*.%node.*";
+            let marks = site.backend.messages("KV_jetway_sessions", filter).await;
+            let set = marks
+                .iter()
+                .any(|mark| mark.header("KV-Operation").is_empty());
+            match set == expected {
+                true => Ok(()),
+                false => Err(format!("{} marks", marks.len())),
+            }
+        })
+        .await;
+    };
+    marked(true).await;
+    first.kill9().await;
+    marked(false).await;
+    site.send("down", QoS::AtLeastOnce, "nobody's").await;
+    let hello = Hello::passing(Version::V5, "next");
+    let (mut next, _) = Client::connect(second.mqtt(), &hello).await;
+    next.subscribe(share, QoS::AtLeastOnce).await;
+    site.send("down", QoS::AtLeastOnce, "the next one's").await;
+    assert_eq!(next.message().await.payload, "the next one's");
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use jetway::jetstream::consumer::{Answer, Consumer, Delivered, Durable, Next, delete_unused};
+use jetway::jetstream::consumer::{self, Answer, Consumer, Delivered, Durable, Next};
 use jetway::jetstream::{Link, client};
 
 use crate::node::{STREAM, backend, consumers, send};
-use crate::support::{NatsServer, eventually, within};
+use crate::support::{NatsServer, within};
 
 fn durable() -> Durable {
     Durable {
@@ -71,13 +71,17 @@ async fn what_a_dead_puller_had_goes_to_another_and_what_is_worked_on_does_not()
     assert_eq!(again.sequence, 2);
     living.answer(again.reply, Answer::Ack).await;
     living.answer(worked_on.reply, Answer::Ack).await;
-    drop(living);
-    eventually("the consumer is deleted", async || {
-        match delete_unused(&link, &durable(), 0).await.unwrap() {
-            true => Ok(()),
-            false => Err("in use".to_owned()),
-        }
-    })
-    .await;
+    consumer::delete(&link, STREAM, "durable").await.unwrap();
     assert!(consumers(&backend).await.is_empty());
+    let gone = async {
+        loop {
+            living.pull(1).await;
+            if let Next::Gone = living.next().await {
+                return;
+            }
+        }
+    };
+    within("the puller finds it gone", gone).await;
+    // As if it had been there.
+    consumer::delete(&link, STREAM, "durable").await.unwrap();
 }

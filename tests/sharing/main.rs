@@ -8,6 +8,8 @@
 mod support;
 
 #[cfg(test)]
+mod anew;
+#[cfg(test)]
 mod consumer;
 #[cfg(test)]
 mod members;

@@ -2,7 +2,7 @@
 
 use jetway::downlink::Leave;
 
-use crate::node::{Member, Node, backend, collect, consumers, send, text};
+use crate::node::{Member, Node, are_marked, backend, collect, consumers, marks, send, text};
 use crate::support::{NatsServer, eventually};
 
 #[tokio::test]
@@ -33,6 +33,7 @@ async fn what_a_member_leaves_behind_goes_to_another() {
     taken[1].token.nak();
     assert_eq!(text(&taken[1]), 1);
     let second = nodes[1].join(&backend).await;
+    are_marked(&backend, 2).await;
     drop(taken);
     nodes[0].leave(first, Leave::Away);
     collect(&[&second], 1..20).await;
@@ -44,13 +45,13 @@ async fn what_is_sent_while_all_are_away_waits() {
     let server = NatsServer::start().await;
     let backend = backend(&server).await;
     let nodes = [Node::start(&server).await, Node::start(&server).await];
-    let member = nodes[0].join(&backend).await;
+    let member = nodes[0].join_stored(&backend, "stored").await;
     send(&backend, 0..5, &[]).await;
     collect(&[&member], 0..5).await;
     nodes[0].leave(member, Leave::Away);
     nodes[0].rests().await;
     send(&backend, 5..40, &[]).await;
-    let member = nodes[1].join(&backend).await;
+    let member = nodes[1].join_stored(&backend, "stored").await;
     collect(&[&member], 5..40).await;
 }
 
@@ -104,7 +105,7 @@ async fn a_session_that_is_stored_keeps_the_consumer_while_others_come_and_go() 
     nodes[0].forget(&backend, "stored").await;
     nodes[0].rests().await;
     assert!(consumers(&backend).await.is_empty());
-    assert_eq!(backend.count("KV_jetway_sessions").await, 0);
+    assert_eq!(marks(&backend).await, [""; 0]);
 }
 
 #[tokio::test]
@@ -131,7 +132,7 @@ async fn what_the_filter_does_not_match_and_what_goes_at_most_once_is_done_at_on
     let server = NatsServer::start().await;
     let backend = backend(&server).await;
     let node = Node::start(&server).await;
-    let member = node.join(&backend).await;
+    let member = node.join_stored(&backend, "stored").await;
     for other in ["event", "action"] {
         let headers = [("Jw-Type", other)];
         let subject = "device.down.mqtt.thing.p.d";
@@ -144,6 +145,6 @@ async fn what_the_filter_does_not_match_and_what_goes_at_most_once_is_done_at_on
     node.leave(member, Leave::Away);
     drop(at_most_once);
     node.rests().await;
-    let member = node.join(&backend).await;
+    let member = node.join_stored(&backend, "stored").await;
     collect(&[&member], 8..9).await;
 }

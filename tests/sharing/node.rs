@@ -13,6 +13,7 @@ use jetway::mapping::{Mapping, Settings};
 use jetway::mqtt::TopicFilter;
 use jetway::registry::{Limit, Mail, Mailbox};
 use jetway::tasks::Tasks;
+use jetway::telemetry;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +42,8 @@ pub(crate) async fn backend(server: &NatsServer) -> Backend {
         max_messages_per_subject: 1,
         discard: stream::DiscardPolicy::New,
         deny_delete: true,
+        allow_direct: true,
+        allow_message_ttl: true,
         ..stream::Config::default()
     };
     backend.jetstream.create_stream(config).await.unwrap();
@@ -67,6 +70,35 @@ pub(crate) async fn consumers(backend: &Backend) -> Vec<String> {
         .collect()
 }
 
+/// What is marked of shares: the keys.
+pub(crate) async fn marks(backend: &Backend) -> Vec<String> {
+    let filter = "$KV.jetway_sessions.*.*.*";
+    let marks = backend.messages("KV_jetway_sessions", filter).await;
+    let set = marks
+        .into_iter()
+        .filter(|mark| mark.header("KV-Operation").is_empty());
+    set.map(|mark| mark.subject).collect()
+}
+
+/// Waits until so many nodes and sessions that are stored are known to have the share.
+pub(crate) async fn are_marked(backend: &Backend, holders: usize) {
+    eventually("all nodes can know", async || {
+        let marks = marks(backend).await;
+        match marks.len() == holders {
+            true => Ok(()),
+            false => Err(format!("{marks:?}")),
+        }
+    })
+    .await;
+}
+
+/// The session of a device that is away is over by its expiry: nobody says so.
+pub(crate) async fn expire(backend: &Backend, device: &str) {
+    let purge = "$JS.API.STREAM.PURGE.KV_jetway_sessions";
+    let session = format!(r#"{{"filter":"$KV.jetway_sessions.p.{device}"}}"#);
+    backend.request(purge, session).await;
+}
+
 pub(crate) struct Node {
     shares: Shares<Share>,
     tasks: Tasks,
@@ -82,6 +114,7 @@ impl Node {
         let mapping = Arc::new(Mapping::load(&Settings::default(), None).unwrap());
         let tasks = Tasks::new(CancellationToken::new());
         let source = Source {
+            node: format!("{:016x}", telemetry::random_u64()).into(),
             stream: STREAM.into(),
             inactive_threshold: Duration::from_secs(3600),
             // No feed, so there is nothing to wait for.
@@ -109,6 +142,8 @@ impl Node {
 
     /// A device with a session that is stored.
     pub(crate) async fn join_stored(&self, backend: &Backend, device: &str) -> Member {
+        let session = format!("$KV.jetway_sessions.p.{device}");
+        backend.publish(&session, &[], "session").await;
         let member = Member::new(device, 1_000);
         let subscription = subscription(backend).await;
         self.shares.join(subscription, &member.0, true);

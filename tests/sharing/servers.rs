@@ -23,7 +23,7 @@ async fn what_is_in_members_hands_is_not_lost_with_the_server() {
     let mut server = NatsServer::start().await;
     let backend = backend(&server).await;
     let nodes = [Node::start(&server).await, Node::start(&server).await];
-    let first = nodes[0].join(&backend).await;
+    let first = nodes[0].join_stored(&backend, "stored").await;
     send(&backend, 0..10, &[]).await;
     let held = first.next().await;
     server.stop().await;
