@@ -73,10 +73,14 @@ impl Lease {
 
     /// Whether it was certain for so long that who is missing now is lost.
     fn is_sure(&self, connects: u64) -> bool {
+        self.is_sure_for(self.lasts, connects)
+    }
+
+    fn is_sure_for(&self, duration: Duration, connects: u64) -> bool {
         let state = self.state();
         self.is_within_lease(&state)
             && state.connects == connects
-            && state.sure_since.elapsed() >= self.lasts
+            && state.sure_since.elapsed() >= duration
     }
 
     fn is_within_lease(&self, state: &State) -> bool {
@@ -155,10 +159,11 @@ impl Ownership {
         Ok(())
     }
 
-    /// Whether the NATS connection was lost and made again less than a lease ago.
-    pub(super) fn has_just_reconnected(&self) -> bool {
+    /// Whether the NATS connection is so young, also that of a node that just started, that others may not have theirs again.
+    pub(super) fn has_just_connected(&self) -> bool {
         let connects = self.link().connects();
-        connects > 1 && !self.lease().is_sure(connects)
+        let grace = Duration::from_millis(self.config().release_timeout_ms) * 3 / 4;
+        !self.lease().is_sure_for(grace, connects)
     }
 
     /// Whether a node is surely gone: its lease is over, and this node would know if it were not.

@@ -32,10 +32,10 @@ pub(super) async fn ask(ownership: &Ownership, node: &str, key: &str, epoch: u64
         loop {
             let request = ownership.link().client.request(subject(node), whom.clone());
             match timeout(limit / TRIES, request).await {
-                // It may be about to reconnect, as this node just did.
+                // It may be about to connect, as this node just did.
                 Ok(Err(error))
                     if error.kind() == RequestErrorKind::NoResponders
-                        && ownership.has_just_reconnected() =>
+                        && ownership.has_just_connected() =>
                 {
                     sleep(RETRY).await;
                 }

@@ -31,6 +31,8 @@ pub(crate) struct Client {
     pub(crate) unacknowledged: Vec<Unacknowledged>,
     /// QoS 2 messages whose PUBREL has not come, by packet identifier.
     pub(crate) received: HashMap<u16, String>,
+    /// Whether its state is gone, and the gateway has not said that it knows.
+    pub(crate) begins_anew: bool,
     packet_id: u16,
     messages: u64,
     /// Of this connection.
@@ -74,6 +76,7 @@ impl Client {
             world: Arc::clone(world),
             unacknowledged: Vec::new(),
             received: HashMap::new(),
+            begins_anew: false,
             packet_id: 0,
             messages: 0,
             link: Link::default(),
@@ -97,8 +100,8 @@ impl Client {
             if Instant::now() >= until {
                 break;
             }
-            let life = Life::new(self.world.seed, &self.character, number);
-            if let Some(mut connection) = self.connect(number, &life).await {
+            let mut life = Life::new(self.world.seed, &self.character, number);
+            if let Some(mut connection) = self.connect(number, &mut life).await {
                 // Whoever was left is closed by now; it must not look as if this one had done it.
                 drop(left.take());
                 let over = self.act(&life, &mut connection).await;

@@ -15,7 +15,9 @@ use super::schedule::{End, Life};
 
 impl Client {
     /// Connects to the gateway of this life, or to another one.
-    pub(crate) async fn connect(&mut self, number: u64, life: &Life) -> Option<Connection> {
+    ///
+    /// Who wanted a clean start and had no answer has no state any more, and goes on wanting one.
+    pub(crate) async fn connect(&mut self, number: u64, life: &mut Life) -> Option<Connection> {
         let nodes = &self.world.nodes;
         let version = self.character.version;
         let mut node = life.node;
@@ -25,8 +27,12 @@ impl Client {
             opened = Connection::open(nodes[node], version, life.death).await;
         }
         let mut connection = opened.ok()?;
+        if self.begins_anew {
+            life.begin_anew(version);
+        }
         if life.clean {
             self.forget();
+            self.begins_anew = true;
         }
         self.link = Link {
             receive_maximum: life.receive_maximum,
@@ -45,6 +51,7 @@ impl Client {
             Ok(Some(connack)) if connack.reason == ReasonCode::Success => {
                 let present = connack.session_present;
                 self.note(Event::Connected { present });
+                self.begins_anew = false;
                 if !present {
                     self.forget();
                 }

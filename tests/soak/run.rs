@@ -106,10 +106,10 @@ impl Drained {
 }
 
 async fn come_back(client: &mut Client, wishes: &[usize]) -> Connection {
-    let life = Life::last(&client.character);
+    let mut life = Life::last(&client.character);
     let deadline = Instant::now() + DEADLINE;
     let mut connection = loop {
-        if let Some(connection) = client.connect(u64::MAX, &life).await {
+        if let Some(connection) = client.connect(u64::MAX, &mut life).await {
             break connection;
         }
         assert!(Instant::now() < deadline, "a client cannot come back");

@@ -233,6 +233,14 @@ pub(crate) enum End {
 }
 
 impl Life {
+    /// Makes it one with a clean start.
+    pub(crate) fn begin_anew(&mut self, version: Version) {
+        self.clean = true;
+        if version != Version::V5 {
+            self.expiry_s = 0;
+        }
+    }
+
     /// A client's life with this number.
     pub(crate) fn new(seed: u64, character: &Character, number: u64) -> Self {
         let random = &mut Random::of(seed, &[character.index as u64, number, 1]);

@@ -401,8 +401,8 @@ impl<'a> Walk<'a> {
         };
         let text = will_text(self.client, life.number);
         if life.disconnecting == Some(false) {
-            let asked = self.alive;
-            let read = *how == Ended::Closed && !self.node_died(life.node, asked, now);
+            // No connection survives its node, however late its client reads on.
+            let read = *how == Ended::Closed && !self.node_died(life.node, self.begun, now);
             return self.will(text, 0, usize::from(!read));
         }
         match delay_s.min(life.expiry_s) {
