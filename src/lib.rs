@@ -13,6 +13,8 @@ pub mod auth;
 
 pub mod mapping;
 
+pub mod thing;
+
 pub mod jetstream;
 
 pub mod connection;
@@ -33,6 +35,7 @@ pub mod config;
 pub mod gateway;
 
 pub mod device;
+pub mod event;
 pub mod message;
 pub mod tasks;
 pub mod telemetry;

@@ -4,6 +4,7 @@
 //! [`Mapping`]; nothing else in the gateway builds or reads a topic or a subject of ours.
 //! Invariants: a topic has at most one rule; a subject gives back exactly one device; a device can set none of our headers.
 
+mod application;
 mod call;
 mod capture;
 mod check;
@@ -27,6 +28,7 @@ mod subject;
 mod template;
 mod uplink;
 
+pub use application::Report;
 pub use call::Call;
 pub use dead::Death;
 pub use downlink::{Downlink, Expiry};

@@ -2,26 +2,13 @@
 
 use bytes::Bytes;
 use serde::Serialize;
-use sha2::{Digest, Sha256};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-use uuid::{Builder, Uuid};
+use uuid::Uuid;
 
 use crate::device::Connection;
+use crate::event::{self, Envelope, Timestamp, derived_id};
 use crate::mapping::Presence;
 use crate::session::CloseReason;
 use crate::telemetry;
-
-#[derive(Serialize)]
-struct Envelope<'a> {
-    event_id: &'a str,
-    event_name: &'static str,
-    event_version: &'static str,
-    event_time: String,
-    producer: &'static str,
-    trace_id: String,
-    data: Data<'a>,
-}
 
 #[derive(Serialize)]
 struct Data<'a> {
@@ -36,9 +23,9 @@ struct Data<'a> {
     protocol: &'a str,
     protocol_version: &'a str,
     peer_address: String,
-    connected_at: String,
+    connected_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
-    disconnected_at: Option<String>,
+    disconnected_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
 }
@@ -46,15 +33,11 @@ struct Data<'a> {
 /// The identity of a connection's event, a UUID of version 7: the same whoever says it and how often. Its time is that of
 /// the connect.
 pub(super) fn id(connection: &Connection, kind: Presence) -> Uuid {
-    let digest = Sha256::new()
-        .chain_update(&*connection.connection_id)
-        .chain_update(kind.as_str())
-        .finalize();
-    let mut distinct = [0; 10];
-    for (to, from) in distinct.iter_mut().zip(digest) {
-        *to = from;
-    }
-    Builder::from_unix_timestamp_millis(connection.connected_at_ms, &distinct).into_uuid()
+    let parts = [
+        connection.connection_id.as_bytes(),
+        kind.as_str().as_bytes(),
+    ];
+    derived_id(connection.connected_at_ms, &parts)
 }
 
 /// The JSON body of the event `id`; `reason` is set for a disconnect.
@@ -64,19 +47,19 @@ pub(super) fn encode(
     reason: Option<CloseReason>,
     protocol: &str,
 ) -> Bytes {
-    let event_id = id.hyphenated().to_string();
-    let now = iso8601(telemetry::now_unix_ms());
-    let envelope = Envelope {
-        event_id: &event_id,
+    let now = Timestamp(telemetry::now_unix_ms());
+    let mut trace_id = Uuid::encode_buffer();
+    event::encode(&Envelope {
+        event_id: id,
         event_name: match reason {
             None => "device.connection.opened",
             Some(_) => "device.connection.closed",
         },
         event_version: "1.0",
-        event_time: now.clone(),
+        event_time: now,
         producer: "jetway",
         // No request of the device stands behind the event, so its trace starts here.
-        trace_id: id.simple().to_string(),
+        trace_id: id.simple().encode_lower(&mut trace_id),
         data: Data {
             product_id: connection.device.product(),
             device_name: connection.device.name(),
@@ -89,22 +72,11 @@ pub(super) fn encode(
             peer_address: connection
                 .peer
                 .map_or_else(|| "unix".to_owned(), |peer| peer.to_string()),
-            connected_at: iso8601(connection.connected_at_ms),
+            connected_at: Timestamp(connection.connected_at_ms),
             disconnected_at: reason.map(|_| now),
             reason: reason.map(CloseReason::as_str),
         },
-    };
-    let body = serde_json::to_vec(&envelope).expect("strings and numbers always serialise");
-    body.into()
-}
-
-/// Unix milliseconds as `2026-10-14T08:30:00.123Z`.
-fn iso8601(unix_ms: u64) -> String {
-    let nanoseconds = i128::from(unix_ms) * 1_000_000;
-    OffsetDateTime::from_unix_timestamp_nanos(nanoseconds)
-        .ok()
-        .and_then(|time| time.format(&Rfc3339).ok())
-        .unwrap_or_default()
+    })
 }
 
 #[cfg(test)]

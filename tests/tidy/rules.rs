@@ -13,9 +13,10 @@ type Layer = (
 
 /// `a::b` is a part of `a` with a rule of its own. Modules of the `root` layer may import everything.
 const LAYERS: &[Layer] = &[
-    ("word", &["device", "message", "mqtt"], &[]),
+    ("word", &["device", "event", "message", "mqtt"], &[]),
     ("service", &["tasks", "telemetry"], &[]),
     ("pure", &["session", "mapping", "auth::acl"], &["word"]),
+    ("meaning", &["thing"], &["word", "pure"]),
     (
         "edge",
         &["net", "auth", "jetstream", "outbox::store", "registry"],
@@ -38,7 +39,15 @@ const LAYERS: &[Layer] = &[
             "gps",
             "outbox",
         ],
-        &["word", "service", "pure", "edge", "routing", "dead letters"],
+        &[
+            "word",
+            "service",
+            "pure",
+            "meaning",
+            "edge",
+            "routing",
+            "dead letters",
+        ],
     ),
     (
         "over flows",
@@ -71,7 +80,7 @@ const LAYERS: &[Layer] = &[
 ];
 
 /// Layers without side effects, `mqtt` among them, and what their code must not name.
-const PURE: &[&str] = &["mqtt", "session", "mapping", "auth::acl"];
+const PURE: &[&str] = &["mqtt", "event", "session", "mapping", "auth::acl", "thing"];
 const IMPURE: &[&str] = &["async", "tokio", "tracing", "Instant::now", "SystemTime"];
 
 /// Top-level entries; what starts with a dot belongs to a tool.
