@@ -8,6 +8,9 @@ use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use uuid::{Builder, Uuid};
 
+/// What the JSON of most events takes, in bytes: it need not grow then.
+const BODY_BYTES: usize = 640;
+
 /// An event: what it is, and its data. Serialises to the JSON of EVENTS, fields in this order.
 #[derive(Debug, Clone, Serialize)]
 pub struct Envelope<'a, D> {
@@ -39,8 +42,9 @@ fn as_text<S: Serializer>(id: &Uuid, serializer: S) -> Result<S::Ok, S::Error> {
 /// Never for data of strings, numbers, raw values and structs of these: those always serialise.
 #[must_use]
 pub fn encode<D: Serialize>(envelope: &Envelope<'_, D>) -> Bytes {
-    let body = serde_json::to_vec(envelope);
-    body.expect("strings and numbers always serialise").into()
+    let mut body = Vec::with_capacity(BODY_BYTES);
+    serde_json::to_writer(&mut body, envelope).expect("strings and numbers always serialise");
+    body.into()
 }
 
 /// The UUID of version 7 of what happened at `time_ms`, Unix milliseconds, and is told from all else by `parts`: the same
@@ -64,26 +68,48 @@ pub fn derived_id(time_ms: u64, parts: &[&[u8]]) -> Uuid {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub u64);
 
+impl Timestamp {
+    /// Its text; none after the year 9999. Every event has some of these, so the digits are written by hand.
+    fn text(self) -> Option<[u8; 24]> {
+        let nanoseconds = i128::from(self.0) * 1_000_000;
+        let at = OffsetDateTime::from_unix_timestamp_nanos(nanoseconds).ok()?;
+        let mut text = *b"0000-00-00T00:00:00.000Z";
+        let (hour, minute, second) = at.to_hms();
+        for (range, number) in [
+            (0..4, at.year().unsigned_abs()),
+            (5..7, u8::from(at.month()).into()),
+            (8..10, at.day().into()),
+            (11..13, hour.into()),
+            (14..16, minute.into()),
+            (17..19, second.into()),
+            (20..23, at.millisecond().into()),
+        ] {
+            let mut rest = number;
+            for digit in text.get_mut(range)?.iter_mut().rev() {
+                *digit += u8::try_from(rest % 10).ok()?;
+                rest /= 10;
+            }
+        }
+        Some(text)
+    }
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nanoseconds = i128::from(self.0) * 1_000_000;
-        let Ok(at) = OffsetDateTime::from_unix_timestamp_nanos(nanoseconds) else {
-            return Ok(());
-        };
-        let (year, month, day) = (at.year(), u8::from(at.month()), at.day());
-        let (hour, minute, second) = at.to_hms();
-        let millisecond = at.millisecond();
-        write!(
-            f,
-            "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millisecond:03}Z"
-        )
+        let text = self.text();
+        f.write_str(text.as_ref().map_or("", |text| as_str(text)))
     }
 }
 
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        let text = self.text();
+        serializer.serialize_str(text.as_ref().map_or("", |text| as_str(text)))
     }
+}
+
+fn as_str(text: &[u8]) -> &str {
+    str::from_utf8(text).expect("digits are written only")
 }
 
 /// Unix milliseconds as `2026-10-14T08:30:00.123Z`.

@@ -28,6 +28,8 @@ pub mod reason {
     pub const IDENTIFIER: &str = "identifier";
     /// More events than one message may give.
     pub const TOO_MANY: &str = "too_many";
+    /// An event that would be larger than a message may be.
+    pub const TOO_LARGE: &str = "too_large";
     /// A value of another type than the product's model says.
     pub const TYPE: &str = "type";
     /// A number below its minimum or above its maximum.

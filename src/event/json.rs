@@ -1,7 +1,7 @@
 //! JSON of strangers: one walk over a document tells whether it is safe to read, and where it is not.
 //!
 //! The walk keeps nothing but the path to where it is and the names of the objects that are open, so it takes linear time and
-//! little memory. What passes has one meaning for every reader: no name twice, no deeper than [`DEPTH_MAX`], no number that
+//! little memory. What passes has one meaning for every reader: no name twice, no deeper than is said, no number that
 //! a reader could choke on. Values are handed on as the text that they are, so that nobody's digits change.
 
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::fault::{Fault, descend, reason};
 
-/// How many arrays and objects may stand in one another.
+/// How many arrays and objects of a device may stand in one another. Some more may in an event: it has what a device wrote in it.
 pub const DEPTH_MAX: usize = 64;
 /// How many bytes a number may have.
 pub const NUMBER_BYTES_MAX: usize = 64;
@@ -22,11 +22,11 @@ const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 /// Up to so many names of an object are compared one by one; more are hashed.
 const FEW_NAMES: usize = 16;
 
-/// The text of a document that is safe to read.
+/// The text of a document that is safe to read and nested no deeper than `depth_max`, which is below serde_json's own limit, 128.
 ///
 /// # Errors
 /// What is wrong first, and where.
-pub(crate) fn check(document: &[u8]) -> Result<&str, Fault> {
+pub(crate) fn check(document: &[u8], depth_max: usize) -> Result<&str, Fault> {
     if document.starts_with(BYTE_ORDER_MARK) {
         return Err(Fault::new(
             reason::ENCODING,
@@ -36,24 +36,25 @@ pub(crate) fn check(document: &[u8]) -> Result<&str, Fault> {
     }
     let text = str::from_utf8(document).map_err(|error| {
         let valid = document.get(..error.valid_up_to()).unwrap_or_default();
-        let path = path_at_end(str::from_utf8(valid).unwrap_or_default());
+        let path = path_at_end(str::from_utf8(valid).unwrap_or_default(), depth_max);
         Fault::new(reason::ENCODING, path, format!("expected UTF-8, {error}"))
     })?;
-    let mut walk = Walk::default();
-    if let Err(error) = walk.document(text) {
-        let (reason, rule) = walk
-            .broken
-            .take()
-            .unwrap_or_else(|| (reason::MALFORMED, format!("expected JSON, {error}")));
+    let mut walk = Walk::new(depth_max);
+    let walked = walk.document(text);
+    if let Some((reason, rule)) = walk.broken.take() {
         return Err(Fault::new(reason, walk.pointer(), rule));
     }
-    match long_number(text) {
-        None => Ok(text),
-        Some(at) => Err(Fault::new(
-            reason::NUMBER,
-            path_at_end(text.get(..at).unwrap_or_default()),
-            format!("expected a number of at most {NUMBER_BYTES_MAX} characters"),
-        )),
+    if let Some(at) = long_number(text) {
+        let path = path_at_end(text.get(..at).unwrap_or_default(), depth_max);
+        let rule = format!("expected a number of at most {NUMBER_BYTES_MAX} characters");
+        return Err(Fault::new(reason::NUMBER, path, rule));
+    }
+    match walked {
+        Ok(()) => Ok(text),
+        Err(error) => {
+            let rule = format!("expected JSON, {error}");
+            Err(Fault::new(reason::MALFORMED, walk.pointer(), rule))
+        }
     }
 }
 
@@ -87,8 +88,8 @@ fn long_number(text: &str) -> Option<usize> {
 }
 
 /// The path to the value that a beginning of a document ends in or before.
-fn path_at_end(beginning: &str) -> String {
-    let mut walk = Walk::default();
+fn path_at_end(beginning: &str, depth_max: usize) -> String {
+    let mut walk = Walk::new(depth_max);
     match walk.document(beginning) {
         Ok(()) | Err(_) => walk.pointer(),
     }
@@ -99,8 +100,8 @@ enum Step<'de> {
     Index(usize),
 }
 
-#[derive(Default)]
 struct Walk<'de> {
+    depth_max: usize,
     /// To where the walk is; after an error, to where it stopped.
     path: Vec<Step<'de>>,
     /// The rule of ours that stopped it; none if JSON's did.
@@ -108,6 +109,14 @@ struct Walk<'de> {
 }
 
 impl<'de> Walk<'de> {
+    fn new(depth_max: usize) -> Self {
+        Self {
+            depth_max,
+            path: Vec::new(),
+            broken: None,
+        }
+    }
+
     fn document(&mut self, text: &'de str) -> Result<(), serde_json::Error> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         Value(self).deserialize(&mut deserializer)?;
@@ -116,10 +125,11 @@ impl<'de> Walk<'de> {
 
     /// An array or object begins.
     fn open<E: Error>(&mut self) -> Result<(), E> {
-        if self.path.len() < DEPTH_MAX {
+        let depth_max = self.depth_max;
+        if self.path.len() < depth_max {
             return Ok(());
         }
-        let rule = format!("expected at most {DEPTH_MAX} arrays and objects in one another");
+        let rule = format!("expected at most {depth_max} arrays and objects in one another");
         Err(self.stop(reason::DEPTH, rule))
     }
 

@@ -6,7 +6,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::fault::{Fault, reason};
-use super::json::{check, is_object};
+use super::json::{DEPTH_MAX, check, is_object};
+
+/// What a device wrote as deep as it may, and the event around it.
+const EVENT_DEPTH_MAX: usize = DEPTH_MAX + 8;
 
 /// An event that was read.
 #[derive(Debug, Clone)]
@@ -51,7 +54,7 @@ impl Received {
     /// # Errors
     /// Not JSON that is safe to read; no object; without id, name, version or data; a field that is no text.
     pub fn parse(payload: &[u8]) -> Result<Self, Fault> {
-        let text = check(payload)?;
+        let text = check(payload, EVENT_DEPTH_MAX)?;
         let shape = |path: &str, rule: &str| Fault::new(reason::SHAPE, path, rule);
         if !is_object(text) {
             return Err(shape("", "expected an object"));

@@ -45,6 +45,7 @@ pub(super) const PLAIN: Asked<'static> = Asked {
         shape: Shape::Envelope,
         each_property: false,
         unknown_property: Unknown::Keep,
+        message_bytes_max: 2_000_000,
     },
     model: None,
 };
@@ -54,6 +55,7 @@ pub(super) const PLATFORM: Asked<'static> = Asked {
         shape: Shape::UnitedRhino,
         each_property: true,
         unknown_property: Unknown::Drop,
+        message_bytes_max: 2_000_000,
     },
     ..PLAIN
 };

@@ -19,6 +19,7 @@ const FOUND_BYTES_MAX: usize = 48;
 /// The definition of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Definition {
+    Any,
     Bool,
     Number(Number),
     /// At most so many characters.
@@ -27,7 +28,7 @@ pub(super) enum Definition {
     Enum(Vec<String>),
     Array {
         max: Option<usize>,
-        of: Option<Box<Self>>,
+        of: Box<Self>,
     },
     Struct(BTreeMap<String, Self>),
 }
@@ -56,6 +57,7 @@ impl Definition {
     pub(super) fn check(&self, value: &RawValue, path: &mut String) -> Result<(), Fault> {
         let text = value.get();
         let broken = match self {
+            Self::Any => return Ok(()),
             Self::Bool => match text {
                 "true" | "false" | "0" | "1" => return Ok(()),
                 _ => (reason::TYPE, "a bool".to_owned()),
@@ -88,11 +90,7 @@ impl Definition {
                 (Ok(elements), Some(max)) if elements.len() > *max => {
                     (reason::LENGTH, format!("at most {max} elements"))
                 }
-                (Ok(elements), _) => {
-                    return of
-                        .as_ref()
-                        .map_or(Ok(()), |of| of.check_all(&elements, path));
-                }
+                (Ok(elements), _) => return of.check_all(&elements, path),
             },
             Self::Struct(definitions) => match members(Some(value), path) {
                 Ok(Some(members)) => return check_members(definitions, &members, path),

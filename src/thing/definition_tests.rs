@@ -98,7 +98,7 @@ fn what_is_inside_is_checked_and_named() {
     let int = number(Kind::Int, Some(0.0), None, 0.0, None);
     let array = Definition::Array {
         max: Some(3),
-        of: Some(Box::new(int.clone())),
+        of: Box::new(int.clone()),
     };
     let object = Definition::Struct([("a".to_owned(), int), ("l".to_owned(), array)].into());
     assert_eq!(check(&object, r#"{"a":1,"l":[1,2],"other":"x"}"#), Ok(()));

@@ -11,7 +11,7 @@ use super::model::Model;
 use super::reading::Reading;
 use super::reply::Reply;
 use crate::device::DeviceId;
-use crate::event::{self, Fault};
+use crate::event::{self, DEPTH_MAX, Fault};
 use crate::message::Message;
 
 /// Where a message comes from.
@@ -60,7 +60,7 @@ pub enum Unknown {
 }
 
 /// What the operator chose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// How bodies look.
     pub shape: Shape,
@@ -68,6 +68,21 @@ pub struct Settings {
     pub each_property: bool,
     /// Only where there is a model.
     pub unknown_property: Unknown,
+    /// What an event's message may have, in bytes as a server counts them; one that has more is a fault. Headers that publishing adds
+    /// must fit beside it.
+    pub message_bytes_max: usize,
+}
+
+impl Default for Settings {
+    /// The envelope, one event a report, everything unknown kept, and what a server takes that is not told otherwise.
+    fn default() -> Self {
+        Self {
+            shape: Shape::default(),
+            each_property: false,
+            unknown_property: Unknown::default(),
+            message_bytes_max: 1_000_000,
+        }
+    }
 }
 
 /// What is known of products and devices.
@@ -109,7 +124,7 @@ pub fn interpret(
     if !is_read {
         return Interpretation::default();
     }
-    let mut interpretation = match event::check(payload) {
+    let mut interpretation = match event::check(payload, DEPTH_MAX) {
         Ok(text) => Reading::new(origin, settings, knowledge).read(text),
         Err(fault) => Interpretation {
             fault: Some(fault),

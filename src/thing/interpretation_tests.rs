@@ -18,7 +18,7 @@ fn a_report_is_one_event_with_all_its_properties() {
         event.subject,
         "application.device.0A1.dev001.report.thing.property"
     );
-    let id = derived_id(RECEIVED_MS, &[b"DEVICE_UP", b"17", b"0"]).to_string();
+    let id = derived_id(RECEIVED_MS, &[b"DEVICE_UP", &17_u64.to_be_bytes(), &[0, 0]]).to_string();
     let headers = [
         ("Content-Type", "application/json"),
         ("Jw-Event", "device.property.reported"),

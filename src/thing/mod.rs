@@ -17,6 +17,8 @@ mod request;
 
 #[cfg(test)]
 mod asked_tests;
+#[cfg(test)]
+mod hostile_tests;
 
 pub use crate::event::Fault;
 pub use interpretation::{Interpretation, Knowledge, Origin, Settings, Shape, Unknown, interpret};

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::definition::{Definition, Kind, Number};
 use super::request::check_identifier;
-use crate::event::{self, Fault, descend, is_object, reason};
+use crate::event::{self, DEPTH_MAX, Fault, is_object, reason};
 
 /// The types of events.
 pub(super) const EVENT_TYPES: [&str; 3] = ["info", "alert", "fault"];
@@ -52,7 +52,7 @@ impl Model {
     /// What is wrong first, and where: not JSON that is safe to read, a field of another type, a type of value or a kind of
     /// request that does not exist, a name that stands twice, a minimum above its maximum.
     pub fn parse(document: &[u8]) -> Result<Self, Fault> {
-        let text = event::check(document)?;
+        let text = event::check(document, DEPTH_MAX)?;
         let invalid = |error: serde_json::Error| Fault::new(reason::SHAPE, "", error.to_string());
         if !is_object(text) {
             return Err(Fault::new(reason::SHAPE, "", "expected an object"));
@@ -87,7 +87,7 @@ impl Schema {
         let (array, index) = id.rsplit_once('.')?;
         let index: usize = index.parse().ok()?;
         match self.properties.get(array)? {
-            Definition::Array { max, of } if max.is_none_or(|max| index < max) => of.as_deref(),
+            Definition::Array { max, of } if max.is_none_or(|max| index < max) => Some(of),
             _ => None,
         }
     }
@@ -267,15 +267,19 @@ impl Define {
                     .iter()
                     .flatten()
                     .map(|(value, _)| value.clone());
-                Definition::Enum(values.collect())
+                let values: Vec<_> = values.collect();
+                if values.is_empty() {
+                    let rule = "expected the values that there are";
+                    return Err(Fault::new(reason::SHAPE, format!("{path}/mapping"), rule));
+                }
+                Definition::Enum(values)
             }
             "array" => {
-                let mut place = path.to_owned();
-                descend(&mut place, "arrayInfo");
+                let place = format!("{path}/arrayInfo");
                 let of = self.array_info.as_ref().map(|of| of.read(&place));
                 Definition::Array {
                     max: self.length(path)?,
-                    of: of.transpose()?.map(Box::new),
+                    of: Box::new(of.transpose()?.unwrap_or(Definition::Any)),
                 }
             }
             "struct" => Definition::Struct(definitions(&self.specs, &format!("{path}/specs"))?),

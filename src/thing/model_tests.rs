@@ -29,10 +29,11 @@ fn a_definition_stands_inline_or_under_its_name_with_numbers_or_texts() {
     );
     assert_eq!(
         property(schema, "l"),
-        r#"Some(Array { max: Some(2), of: Some(Enum(["0", "1"])) })"#
+        r#"Some(Array { max: Some(2), of: Enum(["0", "1"]) })"#
     );
     assert_eq!(property(schema, "t"), "Some(Text(Some(7)))");
     assert_eq!(property(schema, "l.1"), r#"Some(Enum(["0", "1"]))"#);
+    assert_eq!(property(schema, "any.7"), "Some(Any)");
     for none in ["l.2", "l.x", "l.", "a.0", "other", "other.0"] {
         assert_eq!(property(schema, none), "None", "{none}");
     }
@@ -88,6 +89,11 @@ fn a_fault_of_a_document_names_its_place() {
             schema(r#""properties":[{"id":"a","type":"string","max":1.5}]"#),
             "shape",
             "/schema/properties/0/max",
+        ),
+        (
+            schema(r#""properties":[{"id":"a","type":"enum","mapping":{}}]"#),
+            "shape",
+            "/schema/properties/0/mapping",
         ),
         (
             schema(r#""properties":[{"id":"a","type":"array","arrayInfo":{"type":"x"}}]"#),

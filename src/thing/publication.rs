@@ -1,5 +1,7 @@
 //! From what is said to the messages that applications get: subject, headers, identity, body.
 
+use bytestring::ByteString;
+
 use crate::event::{self, Envelope, Fault, Timestamp, derived_id, reason};
 use crate::mapping::Report;
 use crate::message::{Headers, Message};
@@ -15,6 +17,9 @@ pub const EVENTS_MAX: usize = 990;
 pub(super) struct Publication<'a> {
     origin: &'a Origin<'a>,
     settings: &'a Settings,
+    /// Headers that all events have.
+    traceparent: ByteString,
+    source: ByteString,
     events: Vec<Message>,
     is_too_much: bool,
 }
@@ -24,6 +29,8 @@ impl<'a> Publication<'a> {
         Self {
             origin,
             settings,
+            traceparent: origin.traceparent.into(),
+            source: format!("{}:{}", origin.stream, origin.sequence).into(),
             events: Vec::new(),
             is_too_much: false,
         }
@@ -53,13 +60,9 @@ impl<'a> Publication<'a> {
             .subject(said.device)
             .map_err(|error| Fault::new(reason::IDENTIFIER, path, error.to_string()))?;
         let origin = self.origin;
-        let index = self.events.len().to_string();
-        let sequence = origin.sequence.to_string();
-        let parts = [
-            origin.stream.as_bytes(),
-            sequence.as_bytes(),
-            index.as_bytes(),
-        ];
+        let sequence = origin.sequence.to_be_bytes();
+        let index = u16::try_from(self.events.len()).unwrap_or(u16::MAX);
+        let parts = [origin.stream.as_bytes(), &sequence, &index.to_be_bytes()];
         let id = derived_id(origin.received_ms, &parts);
         let name = name(said);
         let payload = match self.settings.shape {
@@ -77,20 +80,27 @@ impl<'a> Publication<'a> {
                 .into(),
         };
         let mut headers = Headers::with_capacity(6);
-        headers.push(
-            "Content-Type",
-            bytestring::ByteString::from_static("application/json"),
-        );
-        headers.push("Jw-Event", bytestring::ByteString::from_static(name));
+        let json = ByteString::from_static("application/json");
+        headers.push("Content-Type", json);
+        headers.push("Jw-Event", ByteString::from_static(name));
         headers.push("Jw-Event-Id", id.hyphenated().to_string());
-        headers.push("traceparent", origin.traceparent);
-        headers.push("Jw-Source", format!("{}:{sequence}", origin.stream));
-        self.events.push(Message {
+        headers.push("traceparent", self.traceparent.clone());
+        headers.push("Jw-Source", self.source.clone());
+        let event = Message {
             subject,
             headers,
             payload,
-        });
-        Ok(())
+        };
+        match (event.wire_bytes(), self.settings.message_bytes_max) {
+            (bytes, max) if bytes > max => {
+                let rule = format!("expected an event of at most {max} bytes, found {bytes}");
+                Err(Fault::new(reason::TOO_LARGE, path, rule))
+            }
+            _ => {
+                self.events.push(event);
+                Ok(())
+            }
+        }
     }
 
     fn report<'s>(&self, said: &Said<'s>) -> Report<'s> {
