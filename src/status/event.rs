@@ -8,7 +8,6 @@ use crate::device::Connection;
 use crate::event::{self, Envelope, Timestamp, derived_id};
 use crate::mapping::Presence;
 use crate::session::CloseReason;
-use crate::telemetry;
 
 #[derive(Serialize)]
 struct Data<'a> {
@@ -40,14 +39,15 @@ pub(super) fn id(connection: &Connection, kind: Presence) -> Uuid {
     derived_id(connection.connected_at_ms, &parts)
 }
 
-/// The JSON body of the event `id`; `reason` is set for a disconnect.
+/// The JSON body of the event `id`, said at `now_ms`, Unix milliseconds; `reason` is set for a disconnect.
 pub(super) fn encode(
     id: Uuid,
     connection: &Connection,
     reason: Option<CloseReason>,
     protocol: &str,
+    now_ms: u64,
 ) -> Bytes {
-    let now = Timestamp(telemetry::now_unix_ms());
+    let now = Timestamp(now_ms);
     let mut trace_id = Uuid::encode_buffer();
     event::encode(&Envelope {
         event_id: id,

@@ -9,6 +9,7 @@ use crate::mapping::{Mapping, Presence};
 use crate::message::{Headers, Message};
 use crate::session::CloseReason;
 use crate::telemetry;
+use crate::thing::{Shape, platform_presence};
 
 /// Publishes status events; cheap to clone.
 #[derive(Clone)]
@@ -16,6 +17,7 @@ pub struct Status {
     device: Publisher,
     application: Publisher,
     protocol: Arc<str>,
+    shape: Shape,
 }
 
 /// Room for one event in both streams.
@@ -37,7 +39,14 @@ impl Status {
             device,
             application,
             protocol: protocol.into(),
+            shape: Shape::default(),
         }
+    }
+
+    /// The same, with bodies of this shape for applications.
+    #[must_use]
+    pub fn for_applications(self, shape: Shape) -> Self {
+        Self { shape, ..self }
     }
 
     /// Room for so many events, once there is some: with NATS away for long, logins wait here and time out.
@@ -86,23 +95,36 @@ impl Status {
         reason: Option<CloseReason>,
     ) -> Arc<Receipts> {
         let id = event::id(connection, kind);
-        let payload = event::encode(id, connection, reason, &self.protocol);
+        let now_ms = telemetry::now_unix_ms();
+        let payload = event::encode(id, connection, reason, &self.protocol, now_ms);
+        let for_applications = match (self.shape, kind) {
+            (Shape::Envelope, _) => payload.clone(),
+            (Shape::UnitedRhino, Presence::Connected) => {
+                platform_presence(&connection.device, kind, connection.connected_at_ms)
+            }
+            (Shape::UnitedRhino, Presence::Disconnected) => {
+                platform_presence(&connection.device, kind, now_ms)
+            }
+        };
         let mut headers = Headers::with_capacity(2);
         headers.push("Nats-Msg-Id", id.hyphenated().to_string());
         headers.push("Content-Type", "application/json");
         let key = Mapping::device_tokens(&connection.device);
-        let to = |subject| Message {
+        let to = |subject, payload| Message {
             subject,
             headers: headers.clone(),
-            payload: payload.clone(),
+            payload,
         };
         let stored = Arc::default();
         let subject = kind.device_subject();
         self.device
-            .publish(&key, to(subject), None, slot.device, Some(&stored));
+            .publish(&key, to(subject, payload), None, slot.device, Some(&stored));
         self.application.publish(
             &key,
-            to(kind.application_subject(&connection.device)),
+            to(
+                kind.application_subject(&connection.device),
+                for_applications,
+            ),
             None,
             slot.application,
             None,

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::device::DeviceId;
 use crate::event::Timestamp;
+use crate::mapping::Presence;
 
 /// A property or parameter with its value's text.
 pub(super) type Param<'a> = (Cow<'a, str>, &'a RawValue);
@@ -100,6 +102,33 @@ struct PlatformDevice<'a> {
     device_name: &'a str,
 }
 
+/// The platform's body of a connection event.
+#[derive(Serialize)]
+struct PlatformPresence<'a> {
+    device: PlatformDevice<'a>,
+    status: u8,
+    timestamp: String,
+}
+
+/// What applications of the platform get when a device connects or its connection ends, `at_ms` Unix milliseconds:
+/// `{"device": {"productID", "deviceName"}, "status": 1 | 2, "timestamp": "<at_ms>"}` (profile §5).
+///
+/// # Panics
+/// Never: texts and numbers always serialise.
+#[must_use]
+pub fn platform_presence(device: &DeviceId, presence: Presence, at_ms: u64) -> Bytes {
+    let body = PlatformPresence {
+        device: PlatformDevice::of(device),
+        status: match presence {
+            Presence::Connected => 1,
+            Presence::Disconnected => 2,
+        },
+        timestamp: at_ms.to_string(),
+    };
+    let body = serde_json::to_vec(&body).expect("texts and numbers always serialise");
+    body.into()
+}
+
 /// Params as an object.
 struct Params<'a> {
     params: &'a [Param<'a>],
@@ -108,6 +137,15 @@ struct Params<'a> {
 
 /// A value; the platform knows no booleans, only 0 and 1.
 struct NumberForBool<'a>(&'a RawValue);
+
+impl<'a> PlatformDevice<'a> {
+    fn of(device: &'a DeviceId) -> Self {
+        Self {
+            product_id: device.product(),
+            device_name: device.name(),
+        }
+    }
+}
 
 fn direction(downlink: bool) -> &'static str {
     if downlink { "down" } else { "up" }
@@ -178,10 +216,7 @@ impl<'a> Platform<'a> {
             })
         };
         let body = Self {
-            device: PlatformDevice {
-                product_id: said.device.product(),
-                device_name: said.device.name(),
-            },
+            device: PlatformDevice::of(said.device),
             msg_token: None,
             timestamp: said.sampled_ms.to_string(),
             identifier: None,

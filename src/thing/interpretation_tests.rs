@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::event::derived_id;
+use crate::mapping::Presence;
 use crate::thing::asked_tests::*;
 
 #[test]
@@ -100,6 +101,16 @@ fn the_platform_s_shape_is_that_of_its_examples() {
             r#"{"device":{"productID":"0A1","deviceName":"dev001"},"msgToken":"153","timestamp":"1754000000123","actionID":"open","params":{"Result":1},"code":200,"dir":"up","reqType":"resp"}"#,
         )]
     );
+}
+
+#[test]
+fn the_platform_s_connection_events_are_those_of_its_example() {
+    let device = DeviceId::new("0A1", "dev001").unwrap();
+    let body = |presence| crate::thing::platform_presence(&device, presence, 1_754_000_000_001);
+    let expected = r#"{"device":{"productID":"0A1","deviceName":"dev001"},"status":1,"timestamp":"1754000000001"}"#;
+    assert_eq!(body(Presence::Connected), expected);
+    let expected = expected.replace("\"status\":1", "\"status\":2");
+    assert_eq!(body(Presence::Disconnected), expected);
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod asked_tests;
 mod hostile_tests;
 
 pub use crate::event::Fault;
+pub use body::platform_presence;
 pub use interpretation::{Interpretation, Knowledge, Origin, Settings, Shape, Unknown, interpret};
 pub use model::Model;
 pub use publication::EVENTS_MAX;
