@@ -180,6 +180,7 @@ impl<M: From<Share> + Send + 'static> Service<M> {
             sequence,
             bytes,
             reply,
+            attempt: _,
         } = delivered;
         self.start = self.start.max(sequence + 1);
         let downlink = match self.node.mapping.downlink(&message) {
@@ -226,9 +227,9 @@ impl<M: From<Share> + Send + 'static> Service<M> {
             }
         }
         // While nobody may have it, it would come back to us as long as our last pull lasts.
-        let keep = |answer| answer == Answer::Nak && !self.shared.is_served();
+        let keep = |answer: &Answer| *answer == Answer::Nak && !self.shared.is_served();
         for (reply, answer) in std::mem::take(&mut self.unsaid) {
-            match keep(answer) {
+            match keep(&answer) {
                 true => self.unsaid.push((reply, answer)),
                 false => consumer.answer(reply, answer).await,
             }

@@ -1,7 +1,7 @@
 //! A durable pull consumer: its messages are shared by all who pull, on any node, each message given to one of them.
 //!
 //! One pull at a time, of as many messages as its caller has room for. What is not answered comes again: at once after
-//! [`Answer::Nak`], else when [`Durable::ack_wait`] is over without [`Answer::Progress`]. Answers are sent, not confirmed: one that
+//! [`Answer::Nak`], later after [`Answer::NakAfter`], else when the consumer's `ack_wait` is over without [`Answer::Progress`]. Answers are sent, not confirmed: one that
 //! is lost with a connection means that its message comes once more. What was in flight over an outage comes again the
 //! same way.
 
@@ -80,6 +80,8 @@ pub struct Delivered {
     pub message: Message,
     /// Its stream sequence.
     pub sequence: u64,
+    /// How often it was delivered, this time included; from 1.
+    pub attempt: u64,
     /// What it counts, in bytes.
     pub bytes: usize,
     /// Where [`Consumer::answer`] goes.
@@ -99,13 +101,28 @@ pub enum Next {
     Gone,
 }
 
+/// How a durable consumer treats a message that is not acknowledged, as the server says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redelivery {
+    /// After this without a word a message is given to someone else; with a backoff that takes its place.
+    pub ack_wait: Duration,
+    /// The same per delivery, the last one for all further ones; may be empty.
+    pub backoff: Vec<Duration>,
+    /// After so many deliveries the server gives a message up, with an advisory; `None`: never.
+    pub deliveries_max: Option<u64>,
+}
+
 /// What a puller says about a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// It is done.
     Ack,
     /// Someone should have it, now.
     Nak,
+    /// Someone should have it, after this time.
+    NakAfter(Duration),
+    /// Nobody should have it again, for this reason, of which the server's advisory tells.
+    Terminate(String),
     /// It is being worked on: `ack_wait` begins anew.
     Progress,
 }
@@ -118,6 +135,29 @@ impl Consumer {
     pub async fn open(link: &Link, durable: &Durable, start: u64) -> Result<Self, Error> {
         create(link, durable, start).await?;
         let (stream, name) = (&durable.stream, &durable.name);
+        Self::subscribe(link, stream, name).await
+    }
+
+    /// Opens a consumer that someone else created, and tells how it redelivers.
+    ///
+    /// # Errors
+    /// [`Error::Request`] when the server does not answer, [`Error::Stream`] when there is no such consumer or stream.
+    pub async fn bind(
+        link: &Link,
+        stream: &Arc<str>,
+        name: &str,
+    ) -> Result<(Self, Redelivery), Error> {
+        let subject = format!("$JS.API.CONSUMER.INFO.{stream}.{name}");
+        let info = provision::request(link, &subject, &Value::Null).await?;
+        if let Some(error) = info.get("error") {
+            return Err(refused(stream, error));
+        }
+        let redelivery = Redelivery::read(info.get("config").unwrap_or(&Value::Null));
+        let consumer = Self::subscribe(link, stream, name).await?;
+        Ok((consumer, redelivery))
+    }
+
+    async fn subscribe(link: &Link, stream: &Arc<str>, name: &str) -> Result<Self, Error> {
         let inbox = format!("_jw.pull.{:016x}", telemetry::random_u64());
         let subscribed = link.client.subscribe(format!("{inbox}.*")).await;
         let deliveries = subscribed.map_err(|error| Error::Request {
@@ -129,7 +169,7 @@ impl Consumer {
         Ok(Self {
             link: link.clone(),
             stream: Arc::clone(stream),
-            name: name.clone(),
+            name: name.into(),
             inbox,
             deliveries,
             pull: None,
@@ -199,15 +239,13 @@ impl Consumer {
     /// Answers a message.
     pub async fn answer(&self, reply: Subject, answer: Answer) {
         let word = match answer {
-            Answer::Ack => "+ACK",
-            Answer::Nak => "-NAK",
-            Answer::Progress => "+WPI",
+            Answer::Ack => "+ACK".into(),
+            Answer::Nak => "-NAK".into(),
+            Answer::NakAfter(delay) => format!(r#"-NAK {{"delay":{}}}"#, delay.as_nanos()).into(),
+            Answer::Terminate(reason) => format!("+TERM {reason}").into(),
+            Answer::Progress => "+WPI".into(),
         };
-        let sent = self
-            .link
-            .client
-            .publish(reply.to_string(), word.into())
-            .await;
+        let sent = self.link.client.publish(reply.to_string(), word).await;
         if let Err(error) = sent {
             tracing::debug!(consumer = &*self.name, %error, "answer not sent, the message comes again");
         }
@@ -232,6 +270,23 @@ impl Consumer {
             _ if description.eq_ignore_ascii_case("consumer deleted") => Next::Gone,
             _ => Next::Refused(format!("{status} {description}")),
         })
+    }
+}
+
+impl Redelivery {
+    /// From a consumer's configuration in the JetStream API.
+    fn read(config: &Value) -> Self {
+        let time = |value: &Value| value.as_u64().map(Duration::from_nanos);
+        let backoff = config.get("backoff").and_then(Value::as_array);
+        Self {
+            // The server's own, if it says none.
+            ack_wait: config
+                .get("ack_wait")
+                .and_then(time)
+                .unwrap_or(Duration::from_secs(30)),
+            backoff: backoff.into_iter().flatten().filter_map(time).collect(),
+            deliveries_max: config.get("max_deliver").and_then(Value::as_u64),
+        }
     }
 }
 
@@ -304,7 +359,11 @@ async fn next_epoch(state: &mut watch::Receiver<State>, epoch: u64) -> u64 {
 /// What came, as plain data; nothing if it is no delivery of a consumer.
 fn delivered(delivery: async_nats::Message) -> Option<Delivered> {
     let reply: Subject = delivery.reply.as_ref()?.as_str().into();
-    let (sequence, stored_at) = place(&reply)?;
+    let Place {
+        attempt,
+        sequence,
+        stored_at,
+    } = place(&reply)?;
     let mut headers = Headers::default();
     if let Some(received) = &delivery.headers {
         for (name, values) in received.iter() {
@@ -325,24 +384,36 @@ fn delivered(delivery: async_nats::Message) -> Option<Delivered> {
             payload: delivery.payload,
         },
         sequence,
+        attempt,
         bytes: delivery.length,
         reply,
     })
 }
 
-/// Stream sequence and time of a delivery, from `$JS.ACK.<stream>.<consumer>.<times>.<sequence>.<number>.<time>.<left>`;
-/// the longer form has domain and account behind `ACK` and may have more at its end (ADR-15).
-fn place(reply: &str) -> Option<(u64, String)> {
+/// What the reply subject of a delivery says about it.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    attempt: u64,
+    sequence: u64,
+    stored_at: String,
+}
+
+/// Reads `$JS.ACK.<stream>.<consumer>.<attempt>.<sequence>.<number>.<time>.<left>`; the longer form has domain and account
+/// behind `ACK` and may have more at its end (ADR-15).
+fn place(reply: &str) -> Option<Place> {
     let tokens: Vec<_> = reply.strip_prefix("$JS.ACK.")?.split('.').collect();
     let skipped = match tokens.len() {
         7 => 0,
         9.. => 2,
         _ => return None,
     };
-    let sequence = tokens.get(skipped + 3)?.parse().ok()?;
     let nanoseconds = tokens.get(skipped + 5)?.parse().ok()?;
     let stored_at = OffsetDateTime::from_unix_timestamp_nanos(nanoseconds).ok()?;
-    Some((sequence, stored_at.format(&Rfc3339).ok()?))
+    Some(Place {
+        attempt: tokens.get(skipped + 2)?.parse().ok()?,
+        sequence: tokens.get(skipped + 3)?.parse().ok()?,
+        stored_at: stored_at.format(&Rfc3339).ok()?,
+    })
 }
 
 #[cfg(test)]
@@ -351,11 +422,20 @@ mod tests {
 
     #[test]
     fn a_delivery_says_where_it_is_stored() {
-        let expected = Some((100, "2026-09-24T08:27:50.084404Z".to_owned()));
+        let expected = || {
+            Some(Place {
+                attempt: 3,
+                sequence: 100,
+                stored_at: "2026-09-24T08:27:50.084404Z".to_owned(),
+            })
+        };
         let end = "MQTT.share.3.100.7.1790238470084404000.42";
-        assert_eq!(place(&format!("$JS.ACK.{end}")), expected);
-        assert_eq!(place(&format!("$JS.ACK._.hash.{end}")), expected);
-        assert_eq!(place(&format!("$JS.ACK.domain.hash.{end}.more")), expected);
+        assert_eq!(place(&format!("$JS.ACK.{end}")), expected());
+        assert_eq!(place(&format!("$JS.ACK._.hash.{end}")), expected());
+        assert_eq!(
+            place(&format!("$JS.ACK.domain.hash.{end}.more")),
+            expected()
+        );
         for other in ["_INBOX.1", "$JS.ACK.a.b.1.x.1.1.1", "$JS.ACK.a.b.1.2.3.4"] {
             assert_eq!(place(other), None, "{other}");
         }
