@@ -29,6 +29,8 @@ pub mod rpc;
 pub mod status;
 pub mod uplink;
 
+pub mod consumer;
+
 pub mod admin;
 pub mod cli;
 pub mod config;

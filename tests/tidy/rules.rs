@@ -38,6 +38,7 @@ const LAYERS: &[Layer] = &[
             "events",
             "gps",
             "outbox",
+            "consumer",
         ],
         &[
             "word",
