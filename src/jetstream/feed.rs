@@ -98,6 +98,20 @@ impl Feed {
         Ok(Self::after(direct, filters, info.created, 0))
     }
 
+    /// Follows the stream of that time of creation, behind this sequence. If the stream is another one by now, or ends before, the
+    /// first event is [`Fed::Reset`]. Nothing is asked yet.
+    #[must_use]
+    pub fn resume(
+        link: &Link,
+        stream: &str,
+        filters: &[Subject],
+        created: &str,
+        position: u64,
+    ) -> Self {
+        let direct = Direct::new(link, stream);
+        Self::after(direct, filters, created.to_owned(), position)
+    }
+
     fn after(direct: Direct, filters: &[Subject], created: String, position: u64) -> Self {
         let mut connection = direct.link().state.clone();
         connection.mark_unchanged();

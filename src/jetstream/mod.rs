@@ -2,6 +2,7 @@
 //!
 //! Beside it what streams keep: buckets of keys, reading back, the feed. Nothing here knows devices or MQTT.
 
+pub mod atomic;
 mod backlog;
 mod batch;
 pub mod bucket;

@@ -137,6 +137,31 @@ impl Reader {
         }
     }
 
+    /// The first message behind a sequence; a replica that lags behind may answer.
+    ///
+    /// # Errors
+    /// [`Error::Unanswered`], [`Error::Refused`].
+    pub async fn next_after(&self, sequence: u64) -> Result<Option<Stored>, Error> {
+        let query = Query {
+            seq: Some(sequence.saturating_add(1)),
+            next_by_subj: Some(">"),
+            batch: 1,
+            max_bytes: PAGE_BYTES_MAX,
+            ..Query::default()
+        };
+        let (messages, _) = self.direct.page(&query).await?;
+        Ok(messages.into_iter().next())
+    }
+
+    /// When the stream was created, which tells it from another one of the same name, and the last sequence that it gave out.
+    ///
+    /// # Errors
+    /// [`Error::Unanswered`], [`Error::Refused`].
+    pub async fn extent(&self) -> Result<(String, u64), Error> {
+        let info = self.direct.info(None).await?;
+        Ok((info.created, info.last_sequence))
+    }
+
     /// Removes the messages of a subject filter, up to and with this sequence.
     ///
     /// # Errors

@@ -4,11 +4,14 @@ use super::header;
 use super::rules::Mapping;
 use super::subject;
 use crate::device::DeviceId;
-use crate::message::{Headers, Message};
+use crate::message::{Headers, Message, Subject};
 use crate::mqtt::Publish;
 
 /// Why it is one: a word of a fixed set.
 const REASON: &str = "Jw-Reason";
+/// What was expected, and where.
+const RULE: &str = "Jw-Rule";
+const PATH: &str = "Jw-Path";
 
 /// What is known of the end.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +24,79 @@ pub struct Death {
     pub now_ms: u64,
 }
 
+/// What is known of a stored message that gives no event, or not all that it says.
+#[derive(Debug, Clone, Copy)]
+pub struct EventDeath<'a> {
+    /// Why, a word of a fixed set.
+    pub reason: &'static str,
+    /// Where in it, a JSON pointer; may be empty.
+    pub path: &'a str,
+    /// What was expected there.
+    pub rule: &'a str,
+    /// Its stream, and when that was created: sequences of another stream of the name mean nothing.
+    pub stream: &'a str,
+    /// See `stream`.
+    pub created: &'a str,
+    /// Its place in the stream.
+    pub sequence: u64,
+    /// When the gateway received it, Unix milliseconds.
+    pub received_ms: u64,
+    /// Its trace.
+    pub traceparent: &'a str,
+    /// Now, Unix milliseconds.
+    pub now_ms: u64,
+}
+
+/// The longest text of a rule or path that a dead letter has, in bytes.
+const WORDS_BYTES_MAX: usize = 256;
+
 impl Mapping {
+    /// The subject of a device's dead letters that are about events: `dlq.events.<productID>.<deviceName>`.
+    #[must_use]
+    pub fn dead_events(device: &DeviceId) -> Subject {
+        format!("dlq.events.{}", subject::device_tokens(device)).into()
+    }
+
+    /// An uplink with a fault, payload and headers as they are stored. The same message gives the same message id each time.
+    #[must_use]
+    pub fn dead_event(device: &DeviceId, stored: &Message, death: &EventDeath<'_>) -> Message {
+        let EventDeath {
+            stream,
+            sequence,
+            received_ms,
+            ..
+        } = *death;
+        let words = |text: &str| {
+            let text = text.get(..text.floor_char_boundary(WORDS_BYTES_MAX));
+            header::value(&text.unwrap_or_default().into())
+        };
+        let mut headers = Headers::with_capacity(stored.headers.iter().count() + 10);
+        headers.push(REASON, death.reason);
+        headers.push(RULE, words(death.rule));
+        headers.push(PATH, words(death.path));
+        headers.push(header::TS, death.now_ms.to_string());
+        headers.push(header::STREAM, stream.to_owned());
+        headers.push(header::STREAM_CREATED, death.created.to_owned());
+        headers.push(header::KEPT_SEQUENCE, sequence.to_string());
+        let id = format!("dead.events.{stream}.{sequence}.{received_ms}");
+        headers.push(header::MSG_ID, id);
+        headers.push(header::TRACEPARENT, death.traceparent.to_owned());
+        push_original(&mut headers, stored);
+        Message {
+            subject: Self::dead_events(device),
+            headers,
+            payload: stored.payload.clone(),
+        }
+    }
+
+    /// Which message a dead letter of [`dead_event`](Self::dead_event) is about: when its stream was created, and the sequence.
+    #[must_use]
+    pub fn dead_event_of(dead: &Message) -> Option<(&str, u64)> {
+        let created = dead.headers.get(header::STREAM_CREATED)?;
+        let sequence = dead.headers.get(header::KEPT_SEQUENCE)?;
+        Some((created, sequence.parse().ok()?))
+    }
+
     /// A downlink that its device does not get: `dlq.downlink.<productID>.<deviceName>`, payload and headers as they were in
     /// `stored`, or as far as they are known from `publish`; none if nothing is known. The same message and device give the same
     /// message id each time.
@@ -46,16 +121,7 @@ impl Mapping {
         }
         let payload = match (stored, publish) {
             (Some(stored), _) => {
-                headers.push(header::SUBJECT, stored.subject.clone());
-                let own = stored
-                    .headers
-                    .iter()
-                    .filter(|(name, _)| !header::is_servers(name) && headers.get(name).is_none());
-                let own: Vec<_> = own
-                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                    .collect();
-                own.into_iter()
-                    .for_each(|(name, value)| headers.push(name, value));
+                push_original(&mut headers, stored);
                 stored.payload.clone()
             }
             (None, Some(publish)) => {
@@ -74,9 +140,67 @@ impl Mapping {
     }
 }
 
+/// The subject that a message was stored under, and its headers: none that the server obeys, none that is said already.
+fn push_original(headers: &mut Headers, stored: &Message) {
+    headers.push(header::SUBJECT, stored.subject.clone());
+    let own = stored
+        .headers
+        .iter()
+        .filter(|(name, _)| !header::is_servers(name) && headers.get(name).is_none());
+    let own: Vec<_> = own
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    own.into_iter()
+        .for_each(|(name, value)| headers.push(name, value));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_dead_event_says_what_is_wrong_where_and_of_which_message() {
+        let mut headers = Headers::default();
+        headers.push("Nats-Msg-Id", "theirs");
+        headers.push("Jw-Id", "a.1");
+        let stored = Message {
+            subject: "device.up.mqtt.thing.P.D".into(),
+            headers,
+            payload: "{".into(),
+        };
+        let death = EventDeath {
+            reason: "malformed",
+            path: "/a\nb",
+            rule: &"\u{e9}".repeat(200),
+            stream: "DEVICE_UP",
+            created: "2026-01-01T00:00:00Z",
+            sequence: 7,
+            received_ms: 9,
+            traceparent: "00-0-0-01",
+            now_ms: 11,
+        };
+        let device = DeviceId::new("P", "D").unwrap();
+        let dead = Mapping::dead_event(&device, &stored, &death);
+        assert_eq!(dead.subject, "dlq.events.P.D");
+        assert_eq!(dead.payload, "{");
+        let rule = "\u{e9}".repeat(128);
+        let expected = [
+            ("Jw-Reason", "malformed"),
+            ("Jw-Rule", &*rule),
+            ("Jw-Path", "/a%0Ab"),
+            ("Jw-Ts", "11"),
+            ("Jw-Stream", "DEVICE_UP"),
+            ("Jw-Stream-Created", "2026-01-01T00:00:00Z"),
+            ("Jw-Sequence", "7"),
+            ("Nats-Msg-Id", "dead.events.DEVICE_UP.7.9"),
+            ("traceparent", "00-0-0-01"),
+            ("Jw-Subject", "device.up.mqtt.thing.P.D"),
+            ("Jw-Id", "a.1"),
+        ];
+        assert_eq!(dead.headers.iter().collect::<Vec<_>>(), expected);
+        assert_eq!(Mapping::dead_event_of(&dead), Some(("2026-01-01T00:00:00Z", 7)));
+        assert_eq!(Mapping::dead_event_of(&stored), None);
+    }
 
     #[test]
     fn a_dead_letter_has_the_original_bytes_and_headers_and_none_that_the_server_obeys() {

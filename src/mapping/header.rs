@@ -31,6 +31,9 @@ pub(super) const SUBJECT: &str = "Jw-Subject";
 pub(super) const SESSION: &str = "Jw-Session";
 /// The sequence of the message that this one was made of.
 pub(super) const KEPT_SEQUENCE: &str = "Jw-Sequence";
+/// The stream of that message, and when it was created.
+pub(super) const STREAM: &str = "Jw-Stream";
+pub(super) const STREAM_CREATED: &str = "Jw-Stream-Created";
 /// The names of the user properties in the client's order, where there are several: header libraries keep none.
 pub(super) const ORDER: &str = "Jw-Order";
 pub(super) const USER: &str = "Jw-User-";

@@ -23,6 +23,7 @@ mod rule;
 mod rules;
 mod settings;
 mod source;
+mod stored_uplink;
 mod streams;
 mod subject;
 mod template;
@@ -30,7 +31,7 @@ mod uplink;
 
 pub use application::Report;
 pub use call::Call;
-pub use dead::Death;
+pub use dead::{Death, EventDeath};
 pub use downlink::{Downlink, Expiry};
 pub use envelope::{CONTENT_TYPE, DeviceMessage, UserProperty};
 pub use explain::Explanation;
@@ -38,8 +39,9 @@ pub use held::Holder;
 pub use rules::{Delivery, Mapping};
 pub use settings::{Form, Profile, Settings, Tree};
 pub use source::Fault;
+pub use stored_uplink::StoredUplink;
 pub use streams::Stream;
-pub use subject::{Presence, SUBJECT_BYTES_MAX, downlink_subject};
+pub use subject::{Presence, SUBJECT_BYTES_MAX, downlink_subject, events_cursor};
 pub use uplink::{Receipt, Uplink};
 
 /// Why a message cannot be mapped.

@@ -79,6 +79,12 @@ pub fn downlink_subject(handle: &str, id: &DeviceId) -> Subject {
     format!("device.down.{handle}.{}", device_tokens(id)).into()
 }
 
+/// `application.cursor.<shard>`: how far the events of a shard are. In the stream of the events, so that both are stored at once.
+#[must_use]
+pub fn events_cursor(shard: u32) -> Subject {
+    format!("application.cursor.{shard}").into()
+}
+
 /// `device.down.<protocol>.status.fix`: asks for a device's true status. No downlink, stored nowhere.
 pub(super) fn status_fix(protocol: &str) -> Subject {
     format!("device.down.{protocol}.status.fix").into()
