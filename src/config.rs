@@ -14,6 +14,7 @@ use toml::{Table, Value};
 use crate::auth;
 use crate::connection;
 use crate::downlink;
+use crate::events;
 use crate::jetstream;
 use crate::mapping;
 use crate::net;
@@ -29,11 +30,13 @@ const NOT_CONFIGURATION: [&str; 2] = ["JETWAY_NATS_SERVER", "JETWAY_CONFIG"];
 const SERVER_REFERENCE_BYTES_MAX: usize = 1_000;
 
 /// Everything a gateway needs to know; each section belongs to the module that reads it.
-#[derive(Debug, Clone, PartialEq, Deserialize, Default)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Which topic rules and login apply.
     pub profile: mapping::Profile,
+    /// What this process does.
+    pub roles: Vec<Role>,
     /// The plain MQTT listener, and the limits of all listeners.
     pub mqtt: net::Config,
     /// Further listeners: TLS, WebSocket, PROXY protocol, Unix sockets.
@@ -46,6 +49,8 @@ pub struct Config {
     pub ownership: ownership::Config,
     /// What waits for devices.
     pub downlink: downlink::Config,
+    /// Application events.
+    pub events: events::Config,
     /// Requests to devices.
     pub rpc: rpc::Config,
     /// Logins.
@@ -66,6 +71,42 @@ pub struct Config {
     pub drain: Drain,
     /// Logs.
     pub log: telemetry::Config,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            profile: mapping::Profile::default(),
+            roles: vec![Role::Gateway, Role::Events],
+            mqtt: net::Config::default(),
+            listener: Vec::new(),
+            connection: connection::Config::default(),
+            session: session::Config::default(),
+            ownership: ownership::Config::default(),
+            downlink: downlink::Config::default(),
+            events: events::Config::default(),
+            rpc: rpc::Config::default(),
+            auth: auth::Config::default(),
+            database: Database::default(),
+            nats: jetstream::client::Config::default(),
+            publisher: jetstream::publisher::Config::default(),
+            mapping: mapping::Settings::default(),
+            rules: Rules::default(),
+            http: Http::default(),
+            drain: Drain::default(),
+            log: telemetry::Config::default(),
+        }
+    }
+}
+
+/// What a process does; any number may do the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Devices connect to it.
+    Gateway,
+    /// It makes application events of what devices report; not with the open profile.
+    Events,
 }
 
 /// Where products and devices are.
@@ -215,6 +256,18 @@ impl Config {
         self.mapping.profile = profile;
     }
 
+    /// Whether this process does that.
+    #[must_use]
+    pub fn has_role(&self, role: Role) -> bool {
+        self.roles.contains(&role)
+    }
+
+    /// Whether it makes events: the clients of the open profile have no thing model.
+    #[must_use]
+    pub fn makes_events(&self) -> bool {
+        self.has_role(Role::Events) && self.profile == mapping::Profile::Device
+    }
+
     /// All listeners, the plain one first.
     pub fn listeners(&self) -> impl Iterator<Item = net::ListenerConfig> {
         let plain = self.mqtt.listen.map(net::ListenerConfig::plain);
@@ -229,6 +282,7 @@ impl Config {
             ("session", self.session.validate()),
             ("ownership", self.ownership.validate()),
             ("downlink", self.downlink.validate()),
+            ("events", self.events.validate()),
             ("rpc", self.rpc.validate()),
             ("auth", self.auth.validate()),
             ("database", self.database.pool().validate()),
@@ -250,7 +304,12 @@ impl Config {
             let found = listener.validate().into_iter();
             faults.extend(found.map(|fault| format!("[[listener]] {number} ({name}) {fault}")));
         }
-        if self.listeners().next().is_none() {
+        if !self.has_role(Role::Gateway) && !self.makes_events() {
+            faults.push(
+                "roles: expected \"gateway\", or \"events\" with the device profile".to_owned(),
+            );
+        }
+        if self.has_role(Role::Gateway) && self.listeners().next().is_none() {
             faults.push(
                 "[mqtt] listen: expected an address, or at least one [[listener]]".to_owned(),
             );

@@ -23,6 +23,7 @@ pub mod router;
 
 pub mod dlq;
 pub mod downlink;
+pub mod events;
 pub mod expiry;
 pub mod ownership;
 pub mod rpc;

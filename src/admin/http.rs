@@ -29,8 +29,8 @@ pub struct Admin {
     pub link: Link,
     /// The streams that must exist.
     pub streams: Vec<Stream>,
-    /// The uplink's publisher.
-    pub uplink: Publisher,
+    /// The uplink's publisher; none without devices.
+    pub uplink: Option<Publisher>,
     /// Set when the drain begins.
     pub draining: Arc<AtomicBool>,
     /// Every metric.
@@ -71,7 +71,8 @@ impl Admin {
             Ok(Err(error)) => obstacles.push(error.to_string()),
             Err(_) => obstacles.push("JetStream does not answer".to_owned()),
         }
-        let stalled = self.uplink.stalled_seconds();
+        let uplink = self.uplink.as_ref();
+        let stalled = uplink.map_or(0, Publisher::stalled_seconds);
         if stalled >= STALL_SECONDS_MAX {
             obstacles.push(format!(
                 "the uplink stream has not answered for {stalled} s"

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::parts::Parts;
 use crate::auth::{Authenticator, Devices};
-use crate::config::{Config, Faults};
+use crate::config::{Config, Faults, Role};
 use crate::downlink::Delivery;
 use crate::jetstream::provision::{self, Stream};
 use crate::jetstream::{Link, Publisher};
@@ -152,7 +152,10 @@ impl Gateway {
     /// What is missing to start, and what was expected.
     pub async fn start(config: &Config, stop: CancellationToken) -> Result<Self> {
         let mapping = Arc::new(mapping(config)?);
-        let authenticator = authenticator(config).await?;
+        let authenticator = match config.has_role(Role::Gateway) {
+            true => Some(authenticator(config).await?),
+            false => None,
+        };
         let link = Link::connect(&config.nats).await?;
         let streams = streams(&mapping);
         let durabilities = provision::ensure(
@@ -162,7 +165,6 @@ impl Gateway {
             config.nats.allow_async_persist,
         )
         .await?;
-        let listeners = bind(config)?;
         let http = TcpListener::bind(config.http.listen)
             .await
             .with_context(|| format!("cannot listen for HTTP on {}", config.http.listen))?;
@@ -184,9 +186,15 @@ impl Gateway {
             services_stop,
             metrics,
         };
-        let gateway = parts
-            .start(authenticator, streams, listeners, http, stop)
-            .await?;
+        let gateway = match authenticator {
+            Some(authenticator) => {
+                let listeners = bind(config)?;
+                parts
+                    .start(authenticator, streams, listeners, http, stop)
+                    .await?
+            }
+            None => parts.start_without_devices(streams, http, stop).await?,
+        };
         on_error.disarm();
         Ok(gateway)
     }

@@ -1,7 +1,8 @@
 //! Composition root: builds every part, wires them, starts them, drains them. No logic of its own.
 //!
-//! `lifecycle` is a gateway from start to drain, `parts` what it is built of.
+//! `lifecycle` is a gateway from start to drain, `parts` what it is built of, `events` the role that makes events.
 
+mod events;
 mod lifecycle;
 mod parts;
 

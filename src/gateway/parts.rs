@@ -87,6 +87,7 @@ impl Parts<'_> {
         self.start_downlinks(&shared, uplink.clone()).await?;
         self.start_ownership(&shared).await?;
         self.start_rpc(&shared, &stop).await?;
+        self.start_events(&shared.run).await?;
         let draining = Arc::new(AtomicBool::new(false));
         let http_address = http.local_addr()?;
         let mut bound: Vec<Bound> = listeners.iter().map(Listener::bound).cloned().collect();
@@ -99,7 +100,7 @@ impl Parts<'_> {
         let admin = Admin {
             link: self.link.clone(),
             streams,
-            uplink,
+            uplink: Some(uplink),
             draining: Arc::clone(&draining),
             registry: self.metrics,
         };
@@ -183,7 +184,7 @@ impl Parts<'_> {
     }
 
     /// The one stream of all uplinks: a connection's messages are finished in order, so they go one way.
-    fn uplink_stream(&self) -> Result<Arc<str>> {
+    pub(super) fn uplink_stream(&self) -> Result<Arc<str>> {
         match self.mapping.uplink_streams().as_slice() {
             [stream] => Ok(Arc::clone(stream)),
             streams => bail!("expected one stream in all up rules, found {streams:?}"),

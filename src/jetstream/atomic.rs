@@ -89,12 +89,15 @@ pub async fn commit(
     };
     for (number, message) in (1..).zip(before) {
         let subject = message.subject.to_string();
-        let publish =
-            link.client
-                .publish_with_headers(subject, headers(number, message), message.payload.clone());
+        let publish = link.client.publish_with_headers(
+            subject,
+            headers(number, message),
+            message.payload.clone(),
+        );
         // Nothing is stored without the commit.
         let published = tokio::time::timeout(limit, publish).await;
-        let published = published.map_err(|_elapsed| Error::NotNow("NATS takes nothing".to_owned()))?;
+        let published =
+            published.map_err(|_elapsed| Error::NotNow("NATS takes nothing".to_owned()))?;
         published.map_err(|error| Error::Refused(error.to_string()))?;
     }
     let mut headers = headers(messages.len(), last);

@@ -88,11 +88,7 @@ impl Feed {
     ///
     /// # Errors
     /// As [`start`](Self::start).
-    pub(super) async fn from_first(
-        link: &Link,
-        stream: &str,
-        filters: &[Subject],
-    ) -> Result<Self, Error> {
+    pub async fn from_first(link: &Link, stream: &str, filters: &[Subject]) -> Result<Self, Error> {
         let direct = Direct::new(link, stream);
         let info = direct.info(None).await?;
         Ok(Self::after(direct, filters, info.created, 0))

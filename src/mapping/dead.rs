@@ -198,7 +198,10 @@ mod tests {
             ("Jw-Id", "a.1"),
         ];
         assert_eq!(dead.headers.iter().collect::<Vec<_>>(), expected);
-        assert_eq!(Mapping::dead_event_of(&dead), Some(("2026-01-01T00:00:00Z", 7)));
+        assert_eq!(
+            Mapping::dead_event_of(&dead),
+            Some(("2026-01-01T00:00:00Z", 7))
+        );
         assert_eq!(Mapping::dead_event_of(&stored), None);
     }
 

@@ -41,7 +41,7 @@ pub use settings::{Form, Profile, Settings, Tree};
 pub use source::Fault;
 pub use stored_uplink::StoredUplink;
 pub use streams::Stream;
-pub use subject::{Presence, SUBJECT_BYTES_MAX, downlink_subject, events_cursor};
+pub use subject::{Presence, SUBJECT_BYTES_MAX, downlink_subject, events_cursor, product_token};
 pub use uplink::{Receipt, Uplink};
 
 /// Why a message cannot be mapped.

@@ -35,18 +35,24 @@ impl Mapping {
     /// Reads an uplink back; none if its subject is that of no up rule, or it says that it is a [`DeviceMessage`] and is none.
     #[must_use]
     pub fn stored_uplink<'m>(&'m self, message: &'m Message) -> Option<StoredUplink<'m>> {
-        let up = self.rules.iter().filter(|rule| rule.direction == Direction::Up);
-        let (rule, device) = up.into_iter().find_map(|rule| {
-            match rule.subject.value.read(&message.subject)? {
-                Named::Device(device) => Some((rule, device)),
-                Named::Topic(_) => None,
-            }
-        })?;
+        let up = self
+            .rules
+            .iter()
+            .filter(|rule| rule.direction == Direction::Up);
+        let (rule, device) =
+            up.into_iter()
+                .find_map(|rule| match rule.subject.value.read(&message.subject)? {
+                    Named::Device(device) => Some((rule, device)),
+                    Named::Topic(_) => None,
+                })?;
         let headers = &message.headers;
         let of_headers = StoredUplink {
             device,
             handle: &rule.handle.value,
-            kind: headers.get(header::TYPE).map(header::text).unwrap_or_default(),
+            kind: headers
+                .get(header::TYPE)
+                .map(header::text)
+                .unwrap_or_default(),
             received_ms: headers.get(header::TS).and_then(|text| text.parse().ok()),
             traceparent: traceparent(headers.get(header::TRACEPARENT).map(Cow::Borrowed)),
             payload: message.payload.clone(),
@@ -130,7 +136,10 @@ mod tests {
             message.headers.remove(name);
         }
         let read = mapping.stored_uplink(&message).unwrap();
-        assert_eq!((&*read.kind, read.received_ms, read.traceparent), ("", None, None));
+        assert_eq!(
+            (&*read.kind, read.received_ms, read.traceparent),
+            ("", None, None)
+        );
         message.subject = "device.down.mqtt.thing.P.D".into();
         assert_eq!(mapping.stored_uplink(&message), None);
     }

@@ -37,7 +37,7 @@ enum Kind {
 }
 
 /// Key, whether each stream must say it (SUBJECTS §5), and what it must be.
-const KEYS: [(&str, bool, Kind); 20] = [
+const KEYS: [(&str, bool, Kind); 21] = [
     ("description", false, Kind::Text),
     ("subjects", true, Kind::Filters),
     ("subjects_handle_tree", false, Kind::Filters),
@@ -57,6 +57,7 @@ const KEYS: [(&str, bool, Kind); 20] = [
     ("duplicate_window", true, Kind::Duration),
     ("allow_direct", true, Kind::Switch),
     ("allow_batched", true, Kind::Switch),
+    ("allow_atomic", false, Kind::Switch),
     ("allow_msg_ttl", false, Kind::Switch),
     ("allow_rollup_hdrs", false, Kind::Switch),
     ("deny_delete", false, Kind::Switch),

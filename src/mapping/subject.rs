@@ -31,6 +31,14 @@ pub(super) fn decode_token(token: &str) -> Option<Cow<'_, str>> {
     percent::decode_strict(token, is_encoded).filter(|name| !name.is_empty())
 }
 
+/// A product id as one token.
+#[must_use]
+pub fn product_token(product: &str) -> ByteString {
+    let mut token = BytesMut::with_capacity(product.len());
+    encode_token(product, &mut token);
+    percent::take(&mut token)
+}
+
 /// `P.D`, encoded: what a device is in every subject.
 pub(super) fn device_tokens(id: &DeviceId) -> ByteString {
     let mut tokens = BytesMut::with_capacity(id.product().len() + id.name().len() + 1);

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::Deserialize;
 
 use super::model::Model;
 use super::reading::Reading;
@@ -38,7 +39,8 @@ pub struct Origin<'a> {
 }
 
 /// How the body of an event looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Shape {
     /// The envelope of EVENTS.
     #[default]
@@ -48,7 +50,8 @@ pub enum Shape {
 }
 
 /// What becomes of an identifier that the product's model does not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Unknown {
     /// It goes out unchecked.
     #[default]

@@ -1,0 +1,105 @@
+//! Which worker has a shard: a key that its holder renews, gone when it does not.
+//!
+//! It keeps idle workers from reading in vain, no more: that no event is stored twice is the cursor's doing.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::{sleep, timeout};
+
+use crate::jetstream::bucket::{self, Bucket, Expect};
+
+/// How often somebody else's lease is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long giving it up may take.
+const RELEASE_MAX: Duration = Duration::from_secs(1);
+
+/// The lease of one shard.
+pub(super) struct Lease {
+    nodes: Bucket,
+    node: Box<str>,
+    key: String,
+    lasts: Duration,
+    /// The last renewal, if it is known.
+    revision: Option<u64>,
+}
+
+impl Lease {
+    pub(super) fn new(nodes: &Bucket, node: &str, shard: u32, lasts: Duration) -> Self {
+        Self {
+            nodes: nodes.clone(),
+            node: node.into(),
+            // Those of the nodes themselves have one token.
+            key: format!("events.{shard}"),
+            lasts,
+            revision: None,
+        }
+    }
+
+    /// Returns when this node has it, for a whole time from now on.
+    pub(super) async fn take(&mut self) {
+        loop {
+            match self.write().await {
+                Ok(true) => return,
+                Ok(false) => {}
+                Err(error) => tracing::debug!(%error, key = self.key, "lease not taken"),
+            }
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Renews it; returns when another node has it.
+    pub(super) async fn lost(&mut self) {
+        loop {
+            sleep(self.lasts / 3).await;
+            match self.write().await {
+                Ok(true) => {}
+                Ok(false) => return,
+                // As long as nobody can write it nobody else can take it; and if somebody could, the cursor decides.
+                Err(error) => tracing::debug!(%error, key = self.key, "lease not renewed"),
+            }
+        }
+    }
+
+    /// Gives it up, so that the next one need not wait.
+    pub(super) async fn release(&self) {
+        let give_up = async {
+            match self.nodes.get_from_leader(&self.key).await {
+                Ok(Some(entry)) if self.is_own(entry.value.as_ref()) => {
+                    let expected = Expect::Revision(entry.revision);
+                    drop(self.nodes.delete(&self.key, expected, self.lasts).await);
+                }
+                _ => {}
+            }
+        };
+        drop(timeout(RELEASE_MAX, give_up).await);
+    }
+
+    fn is_own(&self, value: Option<&Bytes>) -> bool {
+        value.is_some_and(|value| **value == *self.node.as_bytes())
+    }
+
+    /// Takes or renews it: whether this node has it now.
+    async fn write(&mut self) -> Result<bool, bucket::Error> {
+        let expected = match self.revision.take() {
+            Some(revision) => Expect::Revision(revision),
+            None => match self.nodes.get_from_leader(&self.key).await? {
+                None => Expect::Absent,
+                Some(entry) if entry.value.is_none() || self.is_own(entry.value.as_ref()) => {
+                    Expect::Revision(entry.revision)
+                }
+                Some(_) => return Ok(false),
+            },
+        };
+        let node = Bytes::copy_from_slice(self.node.as_bytes());
+        let put = self.nodes.put(&self.key, node, expected, Some(self.lasts));
+        match put.await {
+            Ok(revision) => {
+                self.revision = Some(revision);
+                Ok(true)
+            }
+            Err(bucket::Error::Conflict { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}

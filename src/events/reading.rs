@@ -1,0 +1,171 @@
+//! A stored message to what becomes of it: whose it is, whether it is this shard's, what the thing model makes of it.
+
+use std::sync::Arc;
+
+use super::models::Models;
+use super::queue::{Dead, Input};
+use crate::device::DeviceId;
+use crate::event;
+use crate::jetstream::{Stored, atomic};
+use crate::mapping::{EventDeath, Mapping, StoredUplink, downlink_subject};
+use crate::message::{Headers, Message};
+use crate::telemetry;
+use crate::thing::{Interpretation, Knowledge, Origin, Reply, Settings, interpret};
+
+/// How long a device can use an answer.
+const REPLY_TTL: &str = "10s";
+/// The reason of a dead letter whose event is larger than what NATS takes.
+const TOO_LARGE: &str = "too_large";
+/// The reason of a dead letter whose events the stream refused.
+const REFUSED: &str = "refused";
+
+/// Reads messages of the source stream for one shard.
+pub(super) struct Reading {
+    pub(super) mapping: Arc<Mapping>,
+    pub(super) models: Models,
+    pub(super) settings: Settings,
+    pub(super) source: Arc<str>,
+    pub(super) shard: u32,
+    pub(super) shards: u32,
+    /// The largest message that NATS takes, in bytes.
+    pub(super) message_bytes_max: usize,
+}
+
+impl Reading {
+    /// What becomes of a message. `refused`: the stream does not take its events, and why.
+    pub(super) fn read(&self, created: &Arc<str>, stored: &Stored, refused: Option<&str>) -> Input {
+        let uplink = self.mapping.stored_uplink(&stored.message);
+        let own = uplink.filter(|uplink| self.is_own(&uplink.device));
+        let mut input = Input::place(created, stored.sequence);
+        if let Some(uplink) = own {
+            self.interpret(&mut input, &uplink, stored, refused);
+        }
+        input
+    }
+
+    /// Whether a device is one of the shard; the same on every node and in every version.
+    fn is_own(&self, device: &DeviceId) -> bool {
+        self.shards == 1 || shard_of(device, self.shards) == self.shard
+    }
+
+    fn interpret(
+        &self,
+        input: &mut Input,
+        uplink: &StoredUplink<'_>,
+        stored: &Stored,
+        refused: Option<&str>,
+    ) {
+        let received_ms = uplink.received_ms.unwrap_or(stored.time_ms);
+        let traceparent = match &uplink.traceparent {
+            Some(traceparent) => traceparent.to_string(),
+            None => self.trace(stored.sequence, received_ms),
+        };
+        let origin = Origin {
+            device: &uplink.device,
+            type_: &uplink.kind,
+            handle: uplink.handle,
+            received_ms,
+            stream: &self.source,
+            sequence: stored.sequence,
+            trace_id: traceparent.get(3..35).unwrap_or_default(),
+            traceparent: &traceparent,
+            downlink: false,
+        };
+        let knowledge = Knowledge {
+            model: &|product| self.models.get(product),
+            may_act_for: &|_device| false,
+        };
+        let Interpretation {
+            mut events,
+            fault,
+            reply,
+        } = interpret(&uplink.payload, &origin, &self.settings, &knowledge);
+        let mut death = fault
+            .as_ref()
+            .map(|fault| (fault.reason, fault.path.as_str(), fault.rule.as_str()));
+        let count = events.len();
+        events.retain(|event| self.is_small(event));
+        if events.len() < count {
+            death = death.or(Some((TOO_LARGE, "", "expected an event that NATS takes")));
+        }
+        if let Some(words) = refused {
+            events.clear();
+            death = Some((REFUSED, "", words));
+        }
+        input.events = events;
+        input.dead = death.map(|(reason, path, rule)| Dead {
+            reason,
+            message: Mapping::dead_event(
+                &uplink.device,
+                &stored.message,
+                &EventDeath {
+                    reason,
+                    path,
+                    rule,
+                    stream: &self.source,
+                    created: &input.created,
+                    sequence: stored.sequence,
+                    received_ms,
+                    traceparent: &traceparent,
+                    now_ms: telemetry::now_unix_ms(),
+                },
+            ),
+        });
+        input.reply = reply.map(|reply| self.reply(reply, &origin));
+    }
+
+    fn is_small(&self, event: &Message) -> bool {
+        event.wire_bytes() + atomic::HEADERS_BYTES <= self.message_bytes_max
+    }
+
+    /// A trace context for a message that has none: the same each time.
+    fn trace(&self, sequence: u64, received_ms: u64) -> String {
+        let parts: [&[u8]; 3] = [self.source.as_bytes(), &sequence.to_be_bytes(), b"trace"];
+        let trace = event::derived_id(received_ms, &parts).simple().to_string();
+        let span = trace.get(16..).unwrap_or_default();
+        format!("00-{trace}-{span}-01")
+    }
+
+    fn reply(&self, reply: Reply, origin: &Origin<'_>) -> Message {
+        let Origin {
+            sequence,
+            received_ms,
+            ..
+        } = origin;
+        let id = format!("reply.{}.{sequence}.{received_ms}", self.source);
+        let mut headers = Headers::with_capacity(5);
+        headers.push("Nats-Msg-Id", id);
+        headers.push("Nats-TTL", REPLY_TTL);
+        headers.push("Jw-Type", reply.type_);
+        headers.push("Jw-Qos", "1");
+        headers.push("traceparent", origin.traceparent.to_owned());
+        Message {
+            subject: downlink_subject(reply.handle, origin.device),
+            headers,
+            payload: reply.payload,
+        }
+    }
+}
+
+/// FNV-1a over both names.
+fn shard_of(device: &DeviceId, shards: u32) -> u32 {
+    let hash = [device.product(), "/", device.name()]
+        .iter()
+        .flat_map(|part| part.bytes())
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+    u32::try_from(hash % u64::from(shards.max(1))).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_has_one_shard_for_ever_and_each_shard_has_devices() {
+        let of = |name: &str| shard_of(&DeviceId::new("P", name).unwrap(), 4);
+        // Written down: another value would let a new version give the events of a device from two cursors.
+        assert_eq!([of("a"), of("b"), of("c"), of("d")], [3, 2, 1, 0]);
+    }
+}
