@@ -40,7 +40,7 @@ pub use http::get as http_get;
 pub use nats_cluster::{NatsCluster, SERVERS};
 pub use nats_server::{NatsServer, binary as nats_server_binary};
 pub use scram::Scram;
-pub use soak::{Random, goes_on};
+pub use soak::{Random, goes_on, soak};
 pub use tools::{jetway, jetway_fails, node, node_packages, old_nats_server, python, succeed};
 pub use wait::{DEADLINE, eventually, lasting, within};
 pub use wire::{Stream, Wire, from_hex, to_hex};
