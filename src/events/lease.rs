@@ -62,7 +62,8 @@ impl Lease {
     }
 
     /// Gives it up, so that the next one need not wait.
-    pub(super) async fn release(&self) {
+    pub(super) async fn release(&mut self) {
+        self.revision = None;
         let give_up = async {
             match self.nodes.get_from_leader(&self.key).await {
                 Ok(Some(entry)) if self.is_own(entry.value.as_ref()) => {

@@ -1,6 +1,9 @@
 //! A stored message to what becomes of it: whose it is, whether it is this shard's, what the thing model makes of it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+
+use bytes::Bytes;
 
 use super::models::Models;
 use super::queue::{Dead, Input};
@@ -10,7 +13,7 @@ use crate::jetstream::{Stored, atomic};
 use crate::mapping::{EventDeath, Mapping, StoredUplink, downlink_subject};
 use crate::message::{Headers, Message};
 use crate::telemetry;
-use crate::thing::{Interpretation, Knowledge, Origin, Reply, Settings, interpret};
+use crate::thing::{Fault, Interpretation, Knowledge, Origin, Reply, Settings, interpret};
 
 /// How long a device can use an answer.
 const REPLY_TTL: &str = "10s";
@@ -18,6 +21,9 @@ const REPLY_TTL: &str = "10s";
 const TOO_LARGE: &str = "too_large";
 /// The reason of a dead letter whose events the stream refused.
 const REFUSED: &str = "refused";
+
+/// The reason of a dead letter on which the interpretation failed.
+const INTERNAL: &str = "internal";
 
 /// Reads messages of the source stream for one shard.
 pub(super) struct Reading {
@@ -71,15 +77,11 @@ impl Reading {
             traceparent: &traceparent,
             downlink: false,
         };
-        let knowledge = Knowledge {
-            model: &|product| self.models.get(product),
-            may_act_for: &|_device| false,
-        };
         let Interpretation {
             mut events,
             fault,
             reply,
-        } = interpret(&uplink.payload, &origin, &self.settings, &knowledge);
+        } = self.interpreted(&uplink.payload, &origin);
         let mut death = fault
             .as_ref()
             .map(|fault| (fault.reason, fault.path.as_str(), fault.rule.as_str()));
@@ -112,6 +114,19 @@ impl Reading {
             ),
         });
         input.reply = reply.map(|reply| self.reply(reply, &origin));
+    }
+
+    /// What the thing model makes of it. A message that it cannot stand does not stop the ones behind it.
+    fn interpreted(&self, payload: &Bytes, origin: &Origin<'_>) -> Interpretation {
+        let knowledge = Knowledge {
+            model: &|product| self.models.get(product),
+            may_act_for: &|_device| false,
+        };
+        let run = || interpret(payload, origin, &self.settings, &knowledge);
+        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_panic| Interpretation {
+            fault: Some(Fault::new(INTERNAL, "", "expected nothing that fails")),
+            ..Interpretation::default()
+        })
     }
 
     fn is_small(&self, event: &Message) -> bool {

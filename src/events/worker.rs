@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::OptionFuture;
-use tokio::time::sleep;
+use tokio::time::{Instant, interval_at, sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::config::Config;
@@ -26,6 +26,8 @@ use crate::mapping::Mapping;
 pub(super) const EVENTS: &str = "APPLICATION";
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
+/// How often an idle worker writes its cursor again, which would grow too old.
+const REFRESH: Duration = Duration::from_secs(3_600);
 /// So often a message is tried alone before it is given up.
 const TRIES_ALONE: u32 = 3;
 
@@ -107,6 +109,10 @@ impl Worker {
                 true => failures.saturating_add(1),
                 false => 1,
             };
+            if failures > 1 {
+                // Another node may do better.
+                lease.release().await;
+            }
             if failures.is_power_of_two() {
                 tracing::warn!(shard, %error, failures, "events begin again at their cursor");
             }
@@ -132,6 +138,7 @@ impl Worker {
         let mut created: Arc<str> = feed.stream().into();
         let mut queue = Queue::new(self.config.batch_bytes_max);
         let mut batch = OptionFuture::from(None);
+        let mut refresh = interval_at(Instant::now() + REFRESH, REFRESH);
         loop {
             if let Some(mut idle) = storing.take_if(|_| queue.first().is_some()) {
                 let inputs = queue.take(caution.inputs_max(&queue));
@@ -152,6 +159,9 @@ impl Worker {
                     (cursor, revision) = (stored.cursor, stored.revision);
                     caution.passed(last);
                     (storing, batch) = (Some(idle), OptionFuture::from(None));
+                }
+                _ = refresh.tick(), if storing.is_some() => {
+                    queue.push(Input::place(&created, cursor.sequence));
                 }
                 fed = feed.next(), if queue.has_room() => match fed {
                     Fed::Message(stored) => {

@@ -7,8 +7,8 @@
 //!   the batch. `Nats-TTL` and `Nats-Msg-Id` may stand anywhere, but one id that is known refuses the whole batch (10201).
 //! - At most 1,000 messages (10199). What is wrong with a message inside is told at the commit, as 10176 (incomplete) or by its
 //!   own code: the commit alone needs an answer.
-//! - An open batch is in the memory of the leader and gone after 10 s, or with the leader: its commit is answered 10176.
-//!   50 may be open in a stream (10210).
+//! - An open batch is in the memory of the leader and gone after 10 s, or with the leader: its commit is answered 10176, and
+//!   with 503 (no responders) while there is no leader. 50 may be open in a stream (10210).
 //! - A commit without an answer may be stored or not; `kill -9` of the server never left a part of a batch.
 //! - On file storage a commit costs a sync, some milliseconds: worth it for many messages, slow for few.
 

@@ -7,7 +7,11 @@
 mod support;
 
 #[cfg(test)]
+mod cluster;
+#[cfg(test)]
 mod faults;
+#[cfg(test)]
+mod load;
 #[cfg(test)]
 mod random;
 #[cfg(test)]

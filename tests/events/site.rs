@@ -8,8 +8,12 @@ use crate::support::{Backend, Gateway, NatsServer, RunOptions, Stored, eventuall
 pub(crate) const PRODUCT: &str = "P.1";
 
 pub(crate) struct Site {
-    pub(crate) nats: NatsServer,
     pub(crate) backend: Backend,
+    /// None: the servers are the test's own.
+    nats: Option<NatsServer>,
+    url: String,
+    /// Of every worker.
+    environment: Vec<(String, String)>,
 }
 
 /// An application event with what its message says.
@@ -25,8 +29,31 @@ impl Site {
     /// A server without a worker.
     pub(crate) async fn start() -> Self {
         let nats = NatsServer::start().await;
-        let backend = Backend::connect(&nats.url()).await;
-        Self { nats, backend }
+        let url = nats.url();
+        Self {
+            nats: Some(nats),
+            ..Self::at(url, Vec::new()).await
+        }
+    }
+
+    /// At servers that run already; with further configuration of every worker.
+    pub(crate) async fn at(url: String, environment: Vec<(String, String)>) -> Self {
+        Self {
+            backend: connect(&url).await,
+            nats: None,
+            url,
+            environment,
+        }
+    }
+
+    /// The one server.
+    pub(crate) fn nats(&mut self) -> &mut NatsServer {
+        self.nats.as_mut().expect("the site has one server")
+    }
+
+    /// A connection of its own.
+    pub(crate) async fn another_backend(&self) -> Backend {
+        connect(&self.url).await
     }
 
     /// A worker's process; returns when it is ready.
@@ -44,9 +71,9 @@ impl Site {
         let environment =
             environment.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Gateway::run(RunOptions {
-            nats_url: self.nats.url(),
+            nats_url: self.url.clone(),
             database_url: "sqlite:/nowhere/at.all".to_owned(),
-            environment: environment.collect(),
+            environment: environment.chain(self.environment.clone()).collect(),
             ..RunOptions::default()
         })
         .await
@@ -135,6 +162,11 @@ impl Site {
     pub(crate) async fn dead_letters(&self) -> Vec<Stored> {
         self.backend.messages("DLQ", "dlq.>").await
     }
+}
+
+/// To the first server; it names the others.
+async fn connect(urls: &str) -> Backend {
+    Backend::connect(urls.split(',').next().unwrap()).await
 }
 
 impl Event {

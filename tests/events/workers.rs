@@ -203,9 +203,9 @@ async fn g25_events_go_on_after_nats_was_away() {
         for number in round * 100..round * 100 + 100 {
             site.report("d", number).await;
         }
-        site.nats.kill9().await;
+        site.nats().kill9().await;
         lasting(Duration::from_millis(300)).await;
-        site.nats.restart().await;
+        site.nats().restart().await;
         eventually("the test is connected again", async || {
             let state = site.backend.client.connection_state();
             match state == async_nats::connection::State::Connected {
