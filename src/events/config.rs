@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::jetstream::atomic;
 use crate::thing::{Settings, Shape, Unknown};
 
 /// How events are made.
@@ -17,7 +18,7 @@ pub struct Config {
     pub lease_ms: u64,
     /// Bytes of events that are stored in one piece, and of what is read ahead meanwhile; the events of one message always fit.
     pub batch_bytes_max: usize,
-    /// How bodies look: `envelope` or `unitedrhino`.
+    /// How bodies look, also those of connection events for applications: `envelope` or `unitedrhino`.
     pub shape: Shape,
     /// An event for each property, beside the one of the whole report.
     pub each_property: bool,
@@ -65,11 +66,13 @@ impl Config {
         Duration::from_millis(self.lease_ms)
     }
 
-    pub(super) fn settings(&self) -> Settings {
+    /// `message_bytes_max`: what NATS takes.
+    pub(super) fn settings(&self, message_bytes_max: usize) -> Settings {
         Settings {
             shape: self.shape,
             each_property: self.each_property,
             unknown_property: self.unknown_property,
+            message_bytes_max: message_bytes_max.saturating_sub(atomic::HEADERS_BYTES),
         }
     }
 }

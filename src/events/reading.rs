@@ -9,7 +9,7 @@ use super::models::Models;
 use super::queue::{Dead, Input};
 use crate::device::DeviceId;
 use crate::event;
-use crate::jetstream::{Stored, atomic};
+use crate::jetstream::Stored;
 use crate::mapping::{EventDeath, Mapping, StoredUplink, downlink_subject};
 use crate::message::{Headers, Message};
 use crate::telemetry;
@@ -17,8 +17,6 @@ use crate::thing::{Fault, Interpretation, Knowledge, Origin, Reply, Settings, in
 
 /// How long a device can use an answer.
 const REPLY_TTL: &str = "10s";
-/// The reason of a dead letter whose event is larger than what NATS takes.
-const TOO_LARGE: &str = "too_large";
 /// The reason of a dead letter whose events the stream refused.
 const REFUSED: &str = "refused";
 
@@ -33,8 +31,6 @@ pub(super) struct Reading {
     pub(super) source: Arc<str>,
     pub(super) shard: u32,
     pub(super) shards: u32,
-    /// The largest message that NATS takes, in bytes.
-    pub(super) message_bytes_max: usize,
 }
 
 impl Reading {
@@ -85,11 +81,6 @@ impl Reading {
         let mut death = fault
             .as_ref()
             .map(|fault| (fault.reason, fault.path.as_str(), fault.rule.as_str()));
-        let count = events.len();
-        events.retain(|event| self.is_small(event));
-        if events.len() < count {
-            death = death.or(Some((TOO_LARGE, "", "expected an event that NATS takes")));
-        }
         if let Some(words) = refused {
             events.clear();
             death = Some((REFUSED, "", words));
@@ -127,10 +118,6 @@ impl Reading {
             fault: Some(Fault::new(INTERNAL, "", "expected nothing that fails")),
             ..Interpretation::default()
         })
-    }
-
-    fn is_small(&self, event: &Message) -> bool {
-        event.wire_bytes() + atomic::HEADERS_BYTES <= self.message_bytes_max
     }
 
     /// A trace context for a message that has none: the same each time.

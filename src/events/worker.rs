@@ -213,11 +213,12 @@ impl Worker {
         Reading {
             mapping: Arc::clone(&self.mapping),
             models: self.models.clone(),
-            settings: self.config.settings(),
+            settings: self
+                .config
+                .settings(self.link.client.server_info().max_payload),
             source: Arc::clone(&self.source),
             shard,
             shards: self.config.shards,
-            message_bytes_max: self.link.client.server_info().max_payload,
         }
     }
 }

@@ -357,7 +357,8 @@ impl Parts<'_> {
                 stores.status,
                 stores.application,
                 &self.config.mapping.protocol,
-            ),
+            )
+            .for_applications(self.config.events.shape),
             ownership,
             registry: Arc::default(),
             router,
