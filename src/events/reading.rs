@@ -20,6 +20,8 @@ const REPLY_TTL: &str = "10s";
 /// The reason of a dead letter whose events the stream refused.
 const REFUSED: &str = "refused";
 
+/// The reason of a dead letter that is not in the form in which it says it is.
+const FORM: &str = "form";
 /// The reason of a dead letter on which the interpretation failed.
 const INTERNAL: &str = "internal";
 
@@ -77,7 +79,7 @@ impl Reading {
             mut events,
             fault,
             reply,
-        } = self.interpreted(&uplink.payload, &origin);
+        } = self.interpreted(uplink.payload.as_ref(), &origin);
         let mut death = fault
             .as_ref()
             .map(|fault| (fault.reason, fault.path.as_str(), fault.rule.as_str()));
@@ -108,16 +110,21 @@ impl Reading {
     }
 
     /// What the thing model makes of it. A message that it cannot stand does not stop the ones behind it.
-    fn interpreted(&self, payload: &Bytes, origin: &Origin<'_>) -> Interpretation {
+    fn interpreted(&self, payload: Option<&Bytes>, origin: &Origin<'_>) -> Interpretation {
+        let failed = |reason, rule| Interpretation {
+            fault: Some(Fault::new(reason, "", rule)),
+            ..Interpretation::default()
+        };
+        let Some(payload) = payload else {
+            return failed(FORM, "expected a jetway.v1.DeviceMessage");
+        };
         let knowledge = Knowledge {
             model: &|product| self.models.get(product),
             may_act_for: &|_device| false,
         };
         let run = || interpret(payload, origin, &self.settings, &knowledge);
-        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_panic| Interpretation {
-            fault: Some(Fault::new(INTERNAL, "", "expected nothing that fails")),
-            ..Interpretation::default()
-        })
+        catch_unwind(AssertUnwindSafe(run))
+            .unwrap_or_else(|_panic| failed(INTERNAL, "expected nothing that fails"))
     }
 
     /// A trace context for a message that has none: the same each time.

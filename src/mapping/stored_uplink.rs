@@ -27,12 +27,12 @@ pub struct StoredUplink<'m> {
     pub received_ms: Option<u64>,
     /// Its W3C trace context, if it is a valid one.
     pub traceparent: Option<Cow<'m, str>>,
-    /// The device's payload.
-    pub payload: Bytes,
+    /// The device's payload; none if the message says that it is a [`DeviceMessage`] and is none.
+    pub payload: Option<Bytes>,
 }
 
 impl Mapping {
-    /// Reads an uplink back; none if its subject is that of no up rule, or it says that it is a [`DeviceMessage`] and is none.
+    /// Reads an uplink back; none if its subject is that of no up rule.
     #[must_use]
     pub fn stored_uplink<'m>(&'m self, message: &'m Message) -> Option<StoredUplink<'m>> {
         let up = self
@@ -55,17 +55,22 @@ impl Mapping {
                 .unwrap_or_default(),
             received_ms: headers.get(header::TS).and_then(|text| text.parse().ok()),
             traceparent: traceparent(headers.get(header::TRACEPARENT).map(Cow::Borrowed)),
-            payload: message.payload.clone(),
+            payload: Some(message.payload.clone()),
         };
         if headers.get(header::CONTENT_TYPE) != Some(CONTENT_TYPE) {
             return Some(of_headers);
         }
-        let read = DeviceMessage::decode(message.payload.clone()).ok()?;
+        let Ok(read) = DeviceMessage::decode(message.payload.clone()) else {
+            return Some(StoredUplink {
+                payload: None,
+                ..of_headers
+            });
+        };
         Some(StoredUplink {
             kind: Cow::Owned(read.r#type),
             received_ms: u64::try_from(read.received_at_ms).ok().filter(|ms| *ms > 0),
             traceparent: traceparent(Some(Cow::Owned(read.traceparent))),
-            payload: read.payload,
+            payload: Some(read.payload),
             ..of_headers
         })
     }
@@ -118,7 +123,7 @@ mod tests {
                 kind: "event".into(),
                 received_ms: Some(5),
                 traceparent: Some(TRACE.into()),
-                payload: "x".into(),
+                payload: Some("x".into()),
             };
             assert_eq!(mapping.stored_uplink(&message), Some(expected), "{form:?}");
         }
@@ -128,7 +133,8 @@ mod tests {
     fn what_is_no_uplink_or_says_nothing_is_read_as_that() {
         let (mapping, mut message) = stored(Form::Protobuf);
         message.payload = "no protobuf".into();
-        assert_eq!(mapping.stored_uplink(&message), None);
+        let read = mapping.stored_uplink(&message).unwrap();
+        assert_eq!((read.handle, read.payload), ("thing", None));
         let (mapping, mut message) = stored(Form::Native);
         message.headers.remove(header::TRACEPARENT);
         message.headers.push(header::TRACEPARENT, "not one");

@@ -137,3 +137,20 @@ async fn what_the_stream_refuses_is_one_dead_letter_and_holds_nothing_up() {
         1.0
     );
 }
+
+#[tokio::test]
+async fn an_uplink_that_is_not_what_it_says_is_one_dead_letter() {
+    let site = Site::start().await;
+    let _worker = site.worker().await;
+    let content_type = "application/vnd.jetway.device-message.v1+protobuf";
+    let headers = [("Content-Type", content_type)];
+    let subject = "device.up.mqtt.thing.P%2E1.d";
+    site.backend.publish(subject, &headers, "no protobuf").await;
+    site.wait_until_passed().await;
+    let dead = site.dead_letters().await;
+    assert_eq!(dead.len(), 1);
+    assert_eq!(dead[0].header("Jw-Reason"), "form");
+    assert_eq!(dead[0].text(), "no protobuf");
+    // It had no trace context: one begins here.
+    assert_eq!(dead[0].header("traceparent").len(), 55);
+}
