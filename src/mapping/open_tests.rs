@@ -87,6 +87,8 @@ fn each_profile_has_its_streams_and_both_have_the_gateways() {
         "KV_jetway_sessions",
         "KV_jetway_retained",
         "KV_jetway_nodes",
+        "KV_jetway_durables",
+        "JETWAY_ADVISORIES",
     ];
     assert_eq!(names(&OPEN), [&["MQTT"][..], &gateways].concat());
     let device = names(&DEVICE);

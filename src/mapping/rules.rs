@@ -9,6 +9,7 @@ use bytes::BytesMut;
 
 use super::capture::Captures;
 use super::check::check;
+use super::durables::{self, Durable};
 use super::levels;
 use super::percent::take;
 use super::rule::Rule;
@@ -43,6 +44,8 @@ const GATEWAY: Source<'static> = Source {
 pub struct Mapping {
     /// The streams that must exist; each stands behind those that it sources.
     pub streams: Vec<Stream>,
+    /// The durable consumers of services that must exist.
+    pub durables: Vec<Durable>,
     /// What devices get, from which a node reads all that its sessions subscribe to.
     pub delivery: Delivery,
     pub(super) rules: Vec<Rule>,
@@ -87,6 +90,7 @@ impl Mapping {
         let mut faults = Vec::new();
         let mut rules = Vec::new();
         let mut streams = Declared::new(settings);
+        let mut durables = durables::Declared::new(settings);
         let own: &[Source<'_>] = match settings.profile {
             Profile::Device => &[RULES, STREAMS, GATEWAY],
             Profile::Open => &[OPEN, GATEWAY],
@@ -94,16 +98,18 @@ impl Mapping {
         let extra = extra.map(|(name, text)| Source { name, text });
         for source in own.iter().copied().chain(extra) {
             source.entries(
-                &["rule", "stream"],
+                &["rule", "stream", "durable"],
                 &mut faults,
                 |kind, mut entry| match kind {
                     "rule" => rules.extend(Rule::read(&mut entry, settings)),
+                    "durable" => durables.read(&mut entry),
                     _ => streams.read(&mut entry),
                 },
             );
         }
-        let filed = streams.finish(&mut faults);
+        let mut filed = streams.finish(&mut faults);
         check(&rules, &filed, settings, &mut faults);
+        let durables = durables.finish(&mut filed, &mut faults);
         if !faults.is_empty() {
             return Err(faults);
         }
@@ -114,6 +120,7 @@ impl Mapping {
         }
         Ok(Self {
             streams: filed.into_streams(),
+            durables,
             delivery: Delivery::of(&rules),
             rules,
             by_first_level,

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::rule::is_token;
 use super::settings::{Settings, Tree};
 use super::source::{At, Entry, Fault, to_json};
-use super::subject::{intersect, is_filter, status_fix};
+use super::subject::{REPLAYS, intersect, is_filter, status_fix};
 use crate::message::covers;
 
 /// A stream that must exist.
@@ -25,12 +25,14 @@ pub struct Stream {
 }
 
 /// What a key's value must be.
-enum Kind {
+pub(super) enum Kind {
     Text,
     OneOf(&'static [&'static str]),
     /// An integer, at least the first; or -1 for no limit if the second says so.
     Count(i64, bool),
     Duration,
+    /// A list of them.
+    Durations,
     Switch,
     Filters,
     Transform,
@@ -147,6 +149,7 @@ impl<'s> Declared<'s> {
         filed.check_overlaps(faults);
         filed.check_outside(&status_fix(&self.settings.protocol), faults);
         filed.check_outside("_jw.>", faults);
+        filed.check_outside(REPLAYS, faults);
         filed
     }
 }
@@ -210,6 +213,16 @@ impl Filed {
         self.0.iter().find(stores).map(|stream| &*stream.name)
     }
 
+    /// Lets a stream take these subjects too.
+    pub(super) fn take(&mut self, name: &str, filter: &str) {
+        let named = self.0.iter_mut().filter(|stream| stream.name == name);
+        for subjects in named.filter_map(|stream| stream.keys.get_mut("subjects")) {
+            if let Value::Array(subjects) = &mut subjects.value {
+                subjects.push(filter.into());
+            }
+        }
+    }
+
     /// The streams as what the JetStream API takes.
     pub(super) fn into_streams(self) -> Vec<Stream> {
         let stream = |declared: Declaration| {
@@ -260,13 +273,14 @@ impl Filed {
 
 impl Kind {
     /// What a value must be, in words.
-    fn expected(&self) -> String {
+    pub(super) fn expected(&self) -> String {
         match self {
             Self::Text => "text".to_owned(),
             Self::OneOf(choices) => format!("one of {}", choices.join(", ")),
             Self::Count(least, true) => format!("-1 or an integer, at least {least}"),
             Self::Count(least, false) => format!("an integer, at least {least}"),
             Self::Duration => "a duration such as \"90s\", \"2m\", \"1h\" or \"7d\"".to_owned(),
+            Self::Durations => "a list of durations such as \"10s\" or \"1m\"".to_owned(),
             Self::Switch => "true or false".to_owned(),
             Self::Filters => "a list of subject filters".to_owned(),
             Self::Transform => "{ src = a subject filter, dest = a subject }".to_owned(),
@@ -274,7 +288,7 @@ impl Kind {
     }
 
     /// The value for the API; none if it is not what it must be.
-    fn read(&self, value: &Value) -> Option<Value> {
+    pub(super) fn read(&self, value: &Value) -> Option<Value> {
         let good = match self {
             Self::Text => value.is_string(),
             Self::OneOf(choices) => choices.contains(&value.as_str()?),
@@ -283,6 +297,11 @@ impl Kind {
                 count >= *least || (*unlimited && count == -1)
             }
             Self::Duration => return nanoseconds(value.as_str()?).map(Into::into),
+            Self::Durations => {
+                let steps = value.as_array().filter(|steps| !steps.is_empty())?;
+                let read = |step: &Value| nanoseconds(step.as_str()?).filter(|step| *step > 0);
+                return Some(steps.iter().map(read).collect::<Option<Vec<_>>>()?.into());
+            }
             Self::Switch => value.is_boolean(),
             Self::Filters => {
                 let filters = value.as_array()?;

@@ -19,7 +19,10 @@ fn an_operator_changes_keys_of_a_stream() {
     let config = &streams[0].config;
     assert_eq!(config["num_replicas"], 3);
     assert_eq!(config["max_age"], 129_600_000_000_000_i64);
-    assert_eq!(config["subjects"], json!(["device.up.mqtt.*.*.*"]));
+    assert_eq!(
+        config["subjects"],
+        json!(["device.up.mqtt.*.*.*", "replay.iot-core.>"])
+    );
     assert_eq!(config["name"], "DEVICE_UP");
 }
 
@@ -40,7 +43,7 @@ fn the_protocol_is_filled_in() {
     };
     assert_eq!(
         config("DEVICE_UP")["subjects"],
-        json!(["device.up.urMqtt.*.*.*"])
+        json!(["device.up.urMqtt.*.*.*", "replay.iot-core.>"])
     );
     let transform = &config("DEVICE_DOWN")["subject_transform"];
     assert_eq!(

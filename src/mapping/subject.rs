@@ -93,6 +93,26 @@ pub fn events_cursor(shard: u32) -> Subject {
     format!("application.cursor.{shard}").into()
 }
 
+/// What is published again for one durable: in no stream but that durable's.
+pub(super) const REPLAYS: &str = "replay.>";
+
+/// `replay.<durable>.>`: what is published again for this durable alone.
+pub(super) fn replay_filter(durable: &str) -> String {
+    format!("replay.{durable}.>")
+}
+
+/// `replay.<durable>.<original subject>`
+pub(super) fn replay_subject(durable: &str, original: &str) -> Subject {
+    format!("replay.{durable}.{original}").into()
+}
+
+/// The original subject in one that [`replay_subject`] made for this durable; the subject itself if it is no such one.
+pub(super) fn replayed<'s>(durable: &str, subject: &'s str) -> &'s str {
+    let rest = subject.strip_prefix("replay.");
+    rest.and_then(|rest| rest.strip_prefix(durable)?.strip_prefix('.'))
+        .unwrap_or(subject)
+}
+
 /// `device.down.<protocol>.status.fix`: asks for a device's true status. No downlink, stored nowhere.
 pub(super) fn status_fix(protocol: &str) -> Subject {
     format!("device.down.{protocol}.status.fix").into()

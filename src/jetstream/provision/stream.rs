@@ -1,18 +1,17 @@
-//! The streams exist and are what `subjects/streams.toml` says.
+//! One stream: it exists, and what it must be it is.
 //!
-//! A missing stream is created. One that differs is reported key by key and left alone, unless the operator asked for
-//! `apply`: someone may have had a reason. What the uplink cannot work without is an error, not a report.
+//! What the uplink cannot work without is an error: subjects that are not taken, batches, an acknowledgement before the message
+//! is stored.
 
-use std::time::Duration;
-
-use async_nats::RequestErrorKind;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 
-use super::{Error, Link};
+use super::api::{error_code, refused, request};
+use super::difference::{Difference, differences};
+use crate::jetstream::{Error, Link};
 use crate::message;
 
 /// One stream as it should be: the configuration object of `$JS.API.STREAM.CREATE`.
@@ -95,7 +94,7 @@ pub async fn missing(link: &Link, streams: &[Stream]) -> Result<Vec<String>, Err
 ///
 /// # Errors
 /// [`Error::Stream`] when it is missing, [`Error::Request`] when the server does not answer.
-pub(super) async fn replicas(link: &Link, name: &str) -> Result<u64, Error> {
+pub(in crate::jetstream) async fn replicas(link: &Link, name: &str) -> Result<u64, Error> {
     let config = info(link, name).await?.ok_or_else(|| Error::Stream {
         stream: name.to_owned(),
         reason: "it is missing".to_owned(),
@@ -103,19 +102,45 @@ pub(super) async fn replicas(link: &Link, name: &str) -> Result<u64, Error> {
     Ok(durability(name, &config).replicas)
 }
 
-async fn info(link: &Link, name: &str) -> Result<Option<Value>, Error> {
+/// A stream as the server has it.
+pub(super) struct Found {
+    /// Its configuration.
+    pub(super) config: Value,
+    /// When it was created: another time for a stream of the same name that replaced it.
+    pub(super) created: String,
+}
+
+pub(super) async fn found(link: &Link, name: &str) -> Result<Option<Found>, Error> {
     const STREAM_NOT_FOUND: u64 = 10_059;
-    let answer = request(link, &format!("$JS.API.STREAM.INFO.{name}"), &Value::Null).await?;
+    let mut answer = request(link, &format!("$JS.API.STREAM.INFO.{name}"), &Value::Null).await?;
     match answer.get("error") {
-        None => Ok(Some(config_of(answer))),
-        Some(error) if error.get("err_code").and_then(Value::as_u64) == Some(STREAM_NOT_FOUND) => {
-            Ok(None)
+        None => {
+            let created = answer.get_mut("created").map(Value::take);
+            Ok(Some(Found {
+                created: created
+                    .and_then(|at| Some(at.as_str()?.to_owned()))
+                    .unwrap_or_default(),
+                config: config_of(answer),
+            }))
         }
+        Some(_) if error_code(&answer) == Some(STREAM_NOT_FOUND) => Ok(None),
         Some(error) => Err(refused(name, error)),
     }
 }
 
-async fn create(link: &Link, verb: &str, stream: &Stream) -> Result<Value, Error> {
+/// When a stream was created: another time for one of the same name that replaced it; none if it is missing.
+///
+/// # Errors
+/// [`Error::Request`] when the server does not answer.
+pub async fn created(link: &Link, name: &str) -> Result<Option<String>, Error> {
+    Ok(found(link, name).await?.map(|found| found.created))
+}
+
+async fn info(link: &Link, name: &str) -> Result<Option<Value>, Error> {
+    Ok(found(link, name).await?.map(|found| found.config))
+}
+
+pub(super) async fn create(link: &Link, verb: &str, stream: &Stream) -> Result<Value, Error> {
     let subject = format!("$JS.API.STREAM.{verb}.{}", stream.name);
     let answer = request(link, &subject, &stream.config).await?;
     match answer.get("error") {
@@ -134,47 +159,18 @@ async fn reconcile(
     if differences.is_empty() {
         return Ok(actual);
     }
-    for (key, wanted, actual) in &differences {
+    for Difference {
+        key,
+        wanted,
+        actual,
+    } in &differences
+    {
         tracing::warn!(stream = stream.name, key, %wanted, %actual, apply, "stream differs from its declaration");
     }
     if apply {
         create(link, "UPDATE", stream).await
     } else {
         Ok(actual)
-    }
-}
-
-/// The keys that we declare and the server holds otherwise: (key, wanted, actual).
-fn differences(wanted: &Value, actual: &Value) -> Vec<(String, Value, Value)> {
-    let Value::Object(wanted) = wanted else {
-        return Vec::new();
-    };
-    wanted
-        .iter()
-        .filter_map(|(key, wanted)| {
-            let actual = actual.get(key).unwrap_or(&Value::Null);
-            (!covers(wanted, actual)).then(|| (key.clone(), wanted.clone(), actual.clone()))
-        })
-        .collect()
-}
-
-/// Whether the server's value says what we asked for; it leaves out defaults and adds keys of its own.
-fn covers(wanted: &Value, actual: &Value) -> bool {
-    match (wanted, actual) {
-        (Value::Object(wanted), Value::Object(actual)) => wanted
-            .iter()
-            .all(|(key, wanted)| covers(wanted, actual.get(key).unwrap_or(&Value::Null))),
-        (Value::Array(wanted), Value::Array(actual)) => {
-            wanted.len() == actual.len()
-                && wanted
-                    .iter()
-                    .zip(actual)
-                    .all(|(wanted, actual)| covers(wanted, actual))
-        }
-        (Value::Bool(false), Value::Null) => true,
-        (Value::Number(wanted), Value::Null) => wanted.as_i64() == Some(0),
-        (Value::String(wanted), Value::Null) => wanted.is_empty(),
-        (wanted, actual) => wanted == actual,
     }
 }
 
@@ -254,79 +250,11 @@ fn config_of(mut answer: Value) -> Value {
         .unwrap_or_default()
 }
 
-pub(super) fn refused(stream: &str, error: &Value) -> Error {
-    let text = |key: &str| error.get(key).map(ToString::to_string).unwrap_or_default();
-    Error::Stream {
-        stream: stream.to_owned(),
-        reason: format!(
-            "{} ({})",
-            text("description").trim_matches('"'),
-            text("err_code")
-        ),
-    }
-}
-
-/// One JetStream API request; a server that just started may need a moment before JetStream answers.
-pub(super) async fn request(link: &Link, subject: &str, body: &Value) -> Result<Value, Error> {
-    const TRIES: u32 = 50;
-    const BETWEEN: Duration = Duration::from_millis(100);
-    let payload = match body {
-        Value::Null => bytes::Bytes::new(),
-        body => body.to_string().into(),
-    };
-    let mut tries = 1;
-    let message = loop {
-        match link
-            .client
-            .request(subject.to_owned(), payload.clone())
-            .await
-        {
-            Ok(message) => break message,
-            Err(error) if error.kind() == RequestErrorKind::NoResponders && tries < TRIES => {
-                tries += 1;
-                tokio::time::sleep(BETWEEN).await;
-            }
-            Err(error) if error.kind() == RequestErrorKind::NoResponders => {
-                return Err(Error::NoJetStream {
-                    url: link.url().to_owned(),
-                    reason:
-                        "no responders; start nats-server with -js, or enable it for the account"
-                            .to_owned(),
-                });
-            }
-            Err(error) => {
-                return Err(Error::Request {
-                    subject: subject.to_owned(),
-                    reason: error.to_string(),
-                });
-            }
-        }
-    };
-    serde_json::from_slice(&message.payload).map_err(|error| Error::Request {
-        subject: subject.to_owned(),
-        reason: format!("unreadable answer: {error}"),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn only_declared_keys_count_as_drift() {
-        let wanted = json!({"name": "UP", "subjects": ["up.>"], "max_age": 0, "sealed": false});
-        let actual =
-            json!({"name": "UP", "subjects": ["up.>"], "metadata": {"_nats.ver": "2.15.0"}});
-        assert_eq!(differences(&wanted, &actual), []);
-        let actual = json!({"name": "UP", "subjects": ["up.>", "x"], "max_age": 5});
-        let keys: Vec<String> = differences(&wanted, &actual)
-            .into_iter()
-            .map(|(key, ..)| key)
-            .collect();
-        assert_eq!(keys, ["max_age", "subjects"]);
-    }
 
     #[test]
     fn a_stream_that_acknowledges_before_it_stores_is_refused() {
