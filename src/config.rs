@@ -59,6 +59,8 @@ pub struct Config {
     pub database: Database,
     /// NATS.
     pub nats: jetstream::client::Config,
+    /// Looking after streams and durables.
+    pub streams: jetstream::provision::Config,
     /// Publishing into the uplink stream.
     pub publisher: jetstream::publisher::Config,
     /// Topics and subjects.
@@ -89,6 +91,7 @@ impl Default for Config {
             auth: auth::Config::default(),
             database: Database::default(),
             nats: jetstream::client::Config::default(),
+            streams: jetstream::provision::Config::default(),
             publisher: jetstream::publisher::Config::default(),
             mapping: mapping::Settings::default(),
             rules: Rules::default(),
@@ -287,6 +290,7 @@ impl Config {
             ("auth", self.auth.validate()),
             ("database", self.database.pool().validate()),
             ("nats", self.nats.validate()),
+            ("streams", self.streams.validate()),
             ("publisher", self.publisher.validate()),
             ("drain", self.drain.validate()),
             ("log", self.log.validate()),

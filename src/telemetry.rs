@@ -10,6 +10,8 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use tracing_subscriber::EnvFilter;
 
 /// How the process logs.
@@ -83,6 +85,14 @@ pub fn now() -> Duration {
 #[must_use]
 pub fn now_unix_ms() -> u64 {
     u64::try_from(now().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Unix milliseconds as a person reads them, in UTC.
+#[must_use]
+pub fn rfc3339(unix_ms: u64) -> String {
+    let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_ms) * 1_000_000);
+    let text = at.ok().and_then(|at| at.format(&Rfc3339).ok());
+    text.unwrap_or_else(|| unix_ms.to_string())
 }
 
 /// An empty metric registry; every name in it starts with `jetway_`.

@@ -14,6 +14,8 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::dlq;
+use crate::dlq::Shelf;
 use crate::jetstream::provision::{self, Stream};
 use crate::jetstream::{Link, Publisher};
 
@@ -33,6 +35,8 @@ pub struct Admin {
     pub uplink: Option<Publisher>,
     /// Set when the drain begins.
     pub draining: Arc<AtomicBool>,
+    /// Dead letters.
+    pub shelf: Shelf,
     /// Every metric.
     pub registry: Registry,
 }
@@ -44,6 +48,7 @@ impl Admin {
             .route("/livez", get(|| async { "ok\n" }))
             .route("/readyz", get(readyz))
             .route("/metrics", get(metrics))
+            .merge(dlq::routes())
             .with_state(Arc::new(self));
         let serve = axum::serve(listener, router).into_future();
         if let Some(Err(error)) = shutdown.run_until_cancelled(serve).await {

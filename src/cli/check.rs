@@ -25,5 +25,8 @@ pub(super) fn run(args: &Args) -> Result<bool> {
     for stream in gateway::streams(&mapping) {
         writeln!(out, "stream {}: {}", stream.name, stream.config)?;
     }
+    for durable in gateway::durables(&mapping) {
+        writeln!(out, "durable {}: {}", durable.label(), durable.config)?;
+    }
     Ok(true)
 }

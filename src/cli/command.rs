@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use super::{check, dev, device, run, send, subjects, tail};
+use super::{check, dev, device, dlq, run, send, streams, subjects, tail};
 use crate::config::Faults;
 
 /// The exit status for a configuration that cannot be used (`EX_CONFIG` of sysexits).
@@ -31,6 +31,10 @@ enum Command {
     Device(device::Args),
     /// Look at the mapping between topics and subjects
     Subjects(subjects::Args),
+    /// Compare streams and durables with their declarations
+    Streams(streams::Args),
+    /// List, show, replay and drop dead letters
+    Dlq(dlq::Args),
     /// Print messages of a NATS subject as they come
     Tail(tail::Args),
     /// Send a stored message to a device
@@ -53,6 +57,8 @@ pub async fn execute(cli: Cli) -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Device(args) => device::run(args).await.map(|()| true),
         Command::Subjects(args) => subjects::run(&args),
+        Command::Streams(args) => streams::run(args).await,
+        Command::Dlq(args) => Box::pin(dlq::run(args)).await,
         Command::Tail(args) => tail::run(args).await,
         Command::Send(args) => send::run(args).await,
         Command::NatsServer => nats_server().await,

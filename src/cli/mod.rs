@@ -4,8 +4,10 @@ mod check;
 mod command;
 pub mod dev;
 pub mod device;
+mod dlq;
 mod run;
 mod send;
+mod streams;
 mod subjects;
 mod tail;
 

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::lifecycle::Gateway;
 use super::parts::Parts;
 use crate::admin::Admin;
+use crate::dlq::Shelf;
 use crate::events::{MODELS, Metrics, Models, Progress, Worker};
 use crate::jetstream::provision::Stream;
 use crate::jetstream::{Bucket, pulse};
@@ -69,6 +70,7 @@ impl Parts<'_> {
         let http_address = http.local_addr()?;
         let admin = Admin {
             link: self.link.clone(),
+            shelf: Shelf::new(&self.link),
             streams,
             uplink: None,
             draining: Arc::clone(&draining),

@@ -15,9 +15,9 @@ use super::parts::Parts;
 use crate::auth::{Authenticator, Devices};
 use crate::config::{Config, Faults, Role};
 use crate::downlink::Delivery;
-use crate::jetstream::provision::{self, Stream};
+use crate::jetstream::provision::{self, Durable, Floors, Stream, Watch};
 use crate::jetstream::{Link, Publisher};
-use crate::mapping::{Mapping, Profile};
+use crate::mapping::{self, Mapping, Profile};
 use crate::net;
 use crate::net::{Bound, Listener, listener};
 use crate::registry::{Command, Registry};
@@ -145,6 +145,17 @@ pub fn streams(mapping: &Mapping) -> Vec<Stream> {
         .collect()
 }
 
+/// The durables as the server is asked for them.
+#[must_use]
+pub fn durables(mapping: &Mapping) -> Vec<Durable> {
+    let durable = |durable: &mapping::Durable| Durable {
+        stream: durable.stream.clone(),
+        name: durable.name.clone(),
+        config: durable.config.clone(),
+    };
+    mapping.durables.iter().map(durable).collect()
+}
+
 impl Gateway {
     /// Starts everything; on an error nothing is left running. `stop` asks for the drain.
     ///
@@ -165,6 +176,8 @@ impl Gateway {
             config.nats.allow_async_persist,
         )
         .await?;
+        let (durables, floors) = (durables(&mapping), Floors::new(&link));
+        provision::ensure_durables(&link, &durables, &floors, config.nats.apply).await?;
         let http = TcpListener::bind(config.http.listen)
             .await
             .with_context(|| format!("cannot listen for HTTP on {}", config.http.listen))?;
@@ -178,7 +191,14 @@ impl Gateway {
             "Messages dropped because a NATS subscription was not read in time",
             link.dropped.clone(),
         );
-        let parts = Parts {
+        let watch = Watch::new(
+            &link,
+            config.streams.clone(),
+            streams.clone(),
+            durables,
+            floors,
+        );
+        let mut parts = Parts {
             config,
             mapping,
             link,
@@ -186,6 +206,7 @@ impl Gateway {
             services_stop,
             metrics,
         };
+        parts.start_watch(watch);
         let gateway = match authenticator {
             Some(authenticator) => {
                 let listeners = bind(config)?;

@@ -6,4 +6,4 @@ mod events;
 mod lifecycle;
 mod parts;
 
-pub use lifecycle::{Gateway, mapping, streams};
+pub use lifecycle::{Gateway, durables, mapping, streams};

@@ -17,10 +17,10 @@ use crate::admin::Admin;
 use crate::auth::Authenticator;
 use crate::config::Config;
 use crate::connection::{self, Shared};
-use crate::dlq::DeadLetters;
+use crate::dlq::{Collector, DeadLetters, Shelf};
 use crate::downlink::{self, Finished, Lifetimes, Live, Reports, Retained, Shares};
 use crate::expiry::Janitor;
-use crate::jetstream::provision::Stream;
+use crate::jetstream::provision::{Stream, Watch};
 use crate::jetstream::{Bucket, Feed, Fence, Link, Publisher, Reader, publisher, pulse};
 use crate::mapping::{Mapping, Profile};
 use crate::net::{Accepted, Address, Bound, Connections, Listener, Renewal};
@@ -102,6 +102,7 @@ impl Parts<'_> {
             streams,
             uplink: Some(uplink),
             draining: Arc::clone(&draining),
+            shelf: Shelf::new(&self.link),
             registry: self.metrics,
         };
         self.services.spawn(
@@ -131,6 +132,20 @@ impl Parts<'_> {
             link: self.link,
             draining,
         })
+    }
+
+    /// Streams and durables are looked after, and what falls out of durables is kept.
+    pub(super) fn start_watch(&mut self, watch: Watch) {
+        watch.register(&mut self.metrics);
+        let run = watch.run(self.services_stop.clone());
+        self.services.spawn("watch", OnExit::Shutdown, run);
+        let durables = self.mapping.durables.iter();
+        let durables = durables.filter(|durable| durable.dead_letters);
+        let durables = durables.map(|durable| (durable.stream.clone(), durable.name.clone()));
+        let collector = Collector::new(&self.link, durables.collect());
+        collector.register(&mut self.metrics);
+        let run = collector.run(self.services_stop.clone());
+        self.services.spawn("dead letters", OnExit::Shutdown, run);
     }
 
     /// Where there are certificates; otherwise SIGHUP keeps its usual meaning.

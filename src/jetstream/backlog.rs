@@ -76,6 +76,17 @@ impl Backlog {
         }
     }
 
+    /// Begins behind `after` instead, and ends with `up_to`; before the first page.
+    #[must_use]
+    pub fn within(mut self, after: u64, up_to: u64) -> Self {
+        for cursor in self.cursors.iter_mut().flatten() {
+            cursor.from = after.saturating_add(1);
+        }
+        self.after = after;
+        self.up_to = up_to;
+        self
+    }
+
     /// The next messages, at most 256 and about 1 MiB, in rising sequence; none when all are read.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ pub struct Durable {
     pub filters: Vec<Subject>,
     /// After this without a word a message is given to someone else.
     pub ack_wait: Duration,
-    /// The server deletes the consumer when nobody has pulled for so long.
+    /// The server deletes the consumer when nobody has pulled for so long; zero for never.
     pub inactive_threshold: Duration,
 }
 
@@ -298,14 +298,18 @@ pub async fn create(link: &Link, durable: &Durable, start: u64) -> Result<(), Er
     const EXISTS_OTHERWISE: u64 = 10_148;
     let (stream, name) = (&durable.stream, &durable.name);
     let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let body = json!({
+    // A work queue takes no consumer that begins elsewhere than at its beginning.
+    let (policy, begin) = match start {
+        0 | 1 => ("all", None),
+        start => ("by_start_sequence", Some(start)),
+    };
+    let mut body = json!({
         "stream_name": &**stream,
         "action": "create",
         "config": {
             "durable_name": &**name,
             "description": durable.description,
-            "deliver_policy": "by_start_sequence",
-            "opt_start_seq": start.max(1),
+            "deliver_policy": policy,
             "ack_policy": "explicit",
             "ack_wait": nanoseconds(durable.ack_wait),
             "max_deliver": -1,
@@ -315,6 +319,10 @@ pub async fn create(link: &Link, durable: &Durable, start: u64) -> Result<(), Er
             "inactive_threshold": nanoseconds(durable.inactive_threshold),
         },
     });
+    let config = body.get_mut("config").and_then(Value::as_object_mut);
+    if let (Some(begin), Some(config)) = (begin, config) {
+        config.insert("opt_start_seq".to_owned(), begin.into());
+    }
     let subject = format!("$JS.API.CONSUMER.CREATE.{stream}.{name}");
     let answer = provision::request(link, &subject, &body).await?;
     match answer.get("error") {

@@ -123,6 +123,14 @@ impl Reader {
         Backlog::all(self.clone(), filters)
     }
 
+    /// The sequence that was given out last, 0 before the first.
+    ///
+    /// # Errors
+    /// [`Error::Unanswered`], [`Error::Refused`].
+    pub async fn last_sequence(&self) -> Result<u64, Error> {
+        Ok(self.direct.info(None).await?.last_sequence)
+    }
+
     /// The last message of a literal subject, never a stale one.
     ///
     /// # Errors

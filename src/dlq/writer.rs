@@ -1,6 +1,6 @@
-//! Dead letters: what could not be delivered, kept in stream `DLQ` with its original bytes and the reason.
+//! Dead letters of the gateway itself: what could not be delivered or handled here.
 //!
-//! Subject `dlq.downlink.<productID>.<deviceName>`. Whoever gives a message up waits until its dead letter is stored; one that the
+//! Subject `dlq.<origin>.<productID>.<deviceName>`. Whoever gives a message up waits until its dead letter is stored; one that the
 //! stream refuses is lost, which is counted.
 
 use std::sync::Arc;
