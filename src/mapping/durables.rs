@@ -216,7 +216,11 @@ impl Declaration {
 
     fn into_durable(self) -> Durable {
         let backoff = self.backoff();
-        let tries = i64::try_from(backoff.len().max(BACKOFF_NS.len())).unwrap_or(i64::MAX);
+        let waits = match backoff.len() {
+            0 => BACKOFF_NS.len(),
+            waits => waits,
+        };
+        let tries = i64::try_from(waits).unwrap_or(i64::MAX);
         let value = |key: &str| self.keys.get(key).map(|at| at.value.clone());
         let replay = replay_filter(&self.name);
         let mut filters: Vec<&str> = self.filters().map(|(filter, _)| filter).collect();

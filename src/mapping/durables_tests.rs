@@ -69,6 +69,7 @@ fn an_operator_changes_keys_of_a_durable() {
         json!([1_000_000_000, 2_000_000_000])
     );
     assert_eq!(alarm.config["max_ack_pending"], 5);
+    assert_eq!(alarm.config["max_deliver"], 3);
     assert_eq!(alarm.stream, "APPLICATION");
     assert!(!alarm.dead_letters);
     let waits = "[[durable]]\nname = \"alarm\"\nack_wait = \"30s\"\n";

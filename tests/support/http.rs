@@ -1,4 +1,4 @@
-//! The operator's port, asked with a GET as plain as it can be written.
+//! The operator's port, asked as plainly as it can be written.
 
 use std::net::SocketAddr;
 
@@ -9,17 +9,22 @@ use super::wait::within;
 
 /// Status code and body.
 pub async fn get(address: SocketAddr, path: &str) -> (u16, String) {
-    let answer = within(&format!("an answer to GET {path}"), async {
+    request(address, "GET", path).await
+}
+
+/// Status code and body of a request without a body.
+pub async fn request(address: SocketAddr, method: &str, path: &str) -> (u16, String) {
+    let answer = within(&format!("an answer to {method} {path}"), async {
         let mut socket = TcpStream::connect(address).await?;
         let request =
-            format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+            format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
         socket.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
         socket.read_to_string(&mut answer).await?;
         std::io::Result::Ok(answer)
     })
     .await
-    .unwrap_or_else(|error| panic!("GET http://{address}{path}: {error}"));
+    .unwrap_or_else(|error| panic!("{method} http://{address}{path}: {error}"));
     let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
     let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
     (

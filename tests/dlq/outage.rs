@@ -1,0 +1,117 @@
+//! Gateways and nats-servers that die in between: each message that falls out is one dead letter.
+
+use std::collections::BTreeSet;
+
+use crate::site::Site;
+use crate::support::eventually;
+
+const ORDERS: u64 = 30;
+
+impl Site {
+    /// Every second order is terminated, the others are never acknowledged.
+    async fn failing_orders(&self) -> BTreeSet<u64> {
+        let mut sequences = BTreeSet::new();
+        for number in 0..ORDERS {
+            let does = if number % 2 == 0 { "term" } else { "raise" };
+            sequences.insert(self.order("orders.P.D", does).await);
+        }
+        sequences
+    }
+
+    async fn each_is_one(&self, sequences: &BTreeSet<u64>) {
+        let letters = self.dead_letters(sequences.len()).await;
+        let of = |letter: &crate::support::Stored| letter.header("Jw-Sequence").parse::<u64>();
+        let found: BTreeSet<u64> = letters.iter().map(|letter| of(letter).unwrap()).collect();
+        assert_eq!(found, *sequences);
+    }
+}
+
+#[tokio::test]
+async fn what_falls_out_while_no_gateway_runs_is_kept_by_the_next_one() {
+    let mut site = Site::start().await;
+    site.gateway.kill9().await;
+    let _billing = site.service("billing", "").await;
+    let sequences = site.failing_orders().await;
+    eventually("all fell out", async || {
+        match site.backend.count("JETWAY_ADVISORIES").await {
+            ORDERS => Ok(()),
+            other => Err(format!("{other} advisories")),
+        }
+    })
+    .await;
+    site.restart_gateway().await;
+    site.each_is_one(&sequences).await;
+}
+
+#[tokio::test]
+async fn a_gateway_that_dies_while_it_collects_loses_and_repeats_nothing() {
+    let mut site = Site::start().await;
+    let _billing = site.service("billing", "").await;
+    let sequences = site.failing_orders().await;
+    site.backend.wait_for("DLQ", "dlq.>", 5).await;
+    site.gateway.kill9().await;
+    site.restart_gateway().await;
+    site.each_is_one(&sequences).await;
+}
+
+#[tokio::test]
+async fn an_advisory_that_comes_twice_makes_no_second_dead_letter() {
+    let site = Site::start().await;
+    let _billing = site.service("billing", "term").await;
+    let sequence = site.order("orders.P.D", "x").await;
+    let sequences = BTreeSet::from([sequence]);
+    site.each_is_one(&sequences).await;
+    // Also long after the server has forgotten the dead letter's id, which its removal stands for.
+    let advisory = format!(
+        r#"{{"type":"io.nats.jetstream.advisory.v1.terminated","id":"x","timestamp":"2026-01-01T00:00:00Z","stream":"ORDERS","consumer":"billing","consumer_seq":1,"stream_seq":{sequence},"deliveries":1}}"#
+    );
+    let subject = "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.ORDERS.billing";
+    for _ in 0..3 {
+        site.backend.publish(subject, &[], advisory.clone()).await;
+    }
+    site.each_is_one(&sequences).await;
+    // What no gateway understands, or belongs to others, does not stay in the way.
+    site.backend.publish(subject, &[], "{").await;
+    let others = advisory.replace("\"billing\"", "\"theirs\"");
+    site.backend.publish(subject, &[], others).await;
+    site.each_is_one(&sequences).await;
+}
+
+#[tokio::test]
+async fn g25_a_nats_server_that_restarts_loses_and_repeats_no_dead_letter() {
+    let mut site = Site::start().await;
+    let _billing = site.service("billing", "").await;
+    let sequences = site.failing_orders().await;
+    site.backend.wait_for("DLQ", "dlq.>", 5).await;
+    site.nats.stop().await;
+    site.nats.restart().await;
+    site.each_is_one(&sequences).await;
+    let again = site.failing_orders().await;
+    site.nats.kill9().await;
+    site.nats.restart().await;
+    let all: BTreeSet<u64> = sequences.union(&again).copied().collect();
+    site.each_is_one(&all).await;
+}
+
+#[tokio::test]
+async fn g26_dead_letters_wait_for_a_stream_that_takes_them() {
+    let site = Site::start().await;
+    let _billing = site.service("billing", "term").await;
+    site.backend.jetstream.delete_stream("DLQ").await.unwrap();
+    let (status, body) = site.gateway.get("/readyz").await;
+    assert_eq!((status, &*body), (503, "stream DLQ is missing\n"));
+    let sequence = site.order("orders.P.D", "x").await;
+    eventually("it is tried", async || {
+        let failures = site
+            .gateway
+            .metric("jetway_durable_dead_letter_failures_total")
+            .await;
+        match failures > 0.0 {
+            true => Ok(()),
+            false => Err(failures.to_string()),
+        }
+    })
+    .await;
+    site.jetway(&["streams", "apply", "--json"]);
+    site.each_is_one(&BTreeSet::from([sequence])).await;
+}
