@@ -220,7 +220,7 @@ impl Declaration {
             0 => BACKOFF_NS.len(),
             waits => waits,
         };
-        let tries = i64::try_from(waits).unwrap_or(i64::MAX);
+        let tries = i64::try_from(waits + 1).unwrap_or(i64::MAX);
         let value = |key: &str| self.keys.get(key).map(|at| at.value.clone());
         let replay = replay_filter(&self.name);
         let mut filters: Vec<&str> = self.filters().map(|(filter, _)| filter).collect();
@@ -231,7 +231,7 @@ impl Declaration {
             "deliver_policy": value("deliver_policy").unwrap_or_else(|| "all".into()),
             "ack_policy": "explicit",
             "replay_policy": "instant",
-            "max_deliver": self.number("max_deliver").unwrap_or(tries.saturating_add(1)),
+            "max_deliver": self.number("max_deliver").unwrap_or(tries),
             "max_ack_pending": self.number("max_ack_pending").unwrap_or(MAX_ACK_PENDING),
             "filter_subjects": filters,
         });

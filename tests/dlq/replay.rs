@@ -117,18 +117,39 @@ async fn conditions_select_dead_letters() {
     assert_eq!(site.ids(&["--limit", "2"]).len(), 2);
     assert_eq!(site.ids(&["--after", &down.to_string()]), [events]);
 
+    let shown = site.jetway(&["dlq", "show", &nak.to_string(), "--json"]);
+    assert_eq!(shown[0]["payload"], "nak_at_once");
+    assert_eq!(shown[0]["dead_letter"]["attempts"], 3);
+}
+
+#[tokio::test]
+async fn what_cannot_be_meant_is_refused() {
+    let site = Site::start().await;
     let wrong = site.jetway_fails(&["dlq", "ls", "--since", "soon"]);
     assert!(
         wrong.contains("--since: found \"soon\", expected RFC 3339"),
         "{wrong}"
     );
-    let all = site.jetway_fails(&["dlq", "drop"]);
-    assert!(all.contains("expected a condition, or --all"), "{all}");
+    for command in ["drop", "replay"] {
+        let all = site.jetway_fails(&["dlq", command]);
+        assert!(all.contains("expected a condition, or --all"), "{all}");
+    }
+}
 
-    let shown = site.jetway(&["dlq", "show", &nak.to_string(), "--json"]);
-    assert_eq!(shown[0]["payload"], "nak_at_once");
-    assert_eq!(shown[0]["dead_letter"]["attempts"], 3);
-
+#[tokio::test]
+async fn what_the_gateway_gave_up_is_replayed_where_someone_takes_it() {
+    let site = Site::start().await;
+    let said = [
+        ("Jw-Reason", "expired"),
+        ("Jw-Subject", "device.down.mqtt.thing.P.D"),
+    ];
+    site.backend
+        .publish("dlq.downlink.P.D", &said, "down")
+        .await;
+    let events = site
+        .backend
+        .publish("dlq.events.P.D", &[("Jw-Reason", "range")], "{")
+        .await;
     // What the gateway gave up: a downlink goes to its device again, an event has nobody who takes it.
     let refused = site.jetway_fails(&["dlq", "replay", "--origin", "events"]);
     assert!(
@@ -142,14 +163,10 @@ async fn conditions_select_dead_letters() {
         .await;
     assert_eq!(waiting[0].text(), "down");
 
-    site.jetway(&[
-        "dlq",
-        "drop",
-        "--reason",
-        "terminated",
-        "--dry-run",
-        "--json",
-    ]);
-    site.jetway(&["dlq", "drop", "--reason", "terminated", "--json"]);
-    assert_eq!(site.ids(&[]), [nak, events]);
+    for dry_run in [&["--dry-run"][..], &[]] {
+        assert_eq!(site.ids(&[]), [events]);
+        let drop = ["dlq", "drop", "--origin", "events", "--json"];
+        site.jetway(&[&drop[..], dry_run].concat());
+    }
+    assert!(site.ids(&[]).is_empty());
 }

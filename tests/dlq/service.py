@@ -21,6 +21,24 @@ async def handle(message, does):
         raise RuntimeError(does)
 
 
+async def take(client, durable, always, batch):
+    for message in batch:
+        about = message.metadata
+        told = {
+            "subject": message.subject,
+            "sequence": about.sequence.stream,
+            "delivered": about.num_delivered,
+            "headers": dict(message.headers or {}),
+            "payload": message.data.decode(),
+        }
+        await client.publish(f"told.{durable}", json.dumps(told).encode())
+        try:
+            await handle(message, always or message.data.decode().split()[0])
+        except Exception as error:
+            print(f"not handled: {error}", file=sys.stderr)
+    await client.flush()
+
+
 async def main():
     arguments = json.loads(sys.argv[1])
     stream, durable, always = arguments["stream"], arguments["durable"], arguments["does"]
@@ -28,25 +46,10 @@ async def main():
     messages = await client.jetstream().pull_subscribe_bind(durable, stream)
     while True:
         try:
-            batch = await messages.fetch(50, timeout=0.5)
-        except Exception:  # nothing there, or no server
+            await take(client, durable, always, await messages.fetch(50, timeout=0.5))
+        except Exception as error:  # nothing there, or no server for a while
+            print(f"again: {error!r}", file=sys.stderr)
             await asyncio.sleep(0.02)
-            continue
-        for message in batch:
-            about = message.metadata
-            told = {
-                "subject": message.subject,
-                "sequence": about.sequence.stream,
-                "delivered": about.num_delivered,
-                "headers": dict(message.headers or {}),
-                "payload": message.data.decode(),
-            }
-            await client.publish(f"told.{durable}", json.dumps(told).encode())
-            try:
-                await handle(message, always or message.data.decode().split()[0])
-            except Exception as error:
-                print(f"not handled: {error}", file=sys.stderr)
-        await client.flush()
 
 
 asyncio.run(main())

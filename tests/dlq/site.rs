@@ -82,10 +82,13 @@ impl Site {
             let letters = self.backend.messages("DLQ", "dlq.durable.>").await;
             match (letters.len() == count, waiting) {
                 (true, 0) => Ok(letters),
-                _ => Err(format!(
-                    "{} dead letters, {waiting} advisories",
-                    letters.len()
-                )),
+                _ => {
+                    let billing = self.api("CONSUMER.INFO.ORDERS.billing", "").await;
+                    let found = letters.len();
+                    Err(format!(
+                        "{found} dead letters, {waiting} advisories, {billing}"
+                    ))
+                }
             }
         })
         .await
