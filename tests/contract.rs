@@ -330,6 +330,12 @@ fn streams() {
             .expect("a text grows");
         }
     }
+    for durable in &load(&Settings::default()).durables {
+        let config = serde_json::to_string_pretty(&durable.config).expect("JSON is written");
+        let (stream, name) = (&durable.stream, &durable.name);
+        writeln!(out, "# $JS.API.CONSUMER.CREATE.{stream}.{name}\n{config}\n")
+            .expect("a text grows");
+    }
     golden("streams.txt", &out);
 }
 

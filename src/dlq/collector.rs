@@ -28,7 +28,7 @@ const ADVISORIES: &str = "JETWAY_ADVISORIES";
 /// Advisories in the hands of one gateway.
 const PULL: usize = 64;
 /// After so long without a word someone else takes them.
-const ACK_WAIT: Duration = Duration::from_secs(30);
+const ACK_WAIT: Duration = Duration::from_secs(10);
 /// Between two tries of what failed.
 const PAUSE: Duration = Duration::from_millis(500);
 /// A condition that the stream found broken.

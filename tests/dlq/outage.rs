@@ -55,6 +55,19 @@ async fn a_gateway_that_dies_while_it_collects_loses_and_repeats_nothing() {
 }
 
 #[tokio::test]
+async fn gateways_collect_together_and_go_on_without_each_other() {
+    let mut site = Site::start().await;
+    let other = site.further_gateway().await;
+    let _billing = site.service("billing", "").await;
+    let mut sequences = site.failing_orders().await;
+    site.each_is_one(&sequences).await;
+    site.gateway.kill9().await;
+    sequences.extend(site.failing_orders().await);
+    site.each_is_one(&sequences).await;
+    drop(other);
+}
+
+#[tokio::test]
 async fn an_advisory_that_comes_twice_makes_no_second_dead_letter() {
     let site = Site::start().await;
     let _billing = site.service("billing", "term").await;

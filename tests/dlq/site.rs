@@ -52,6 +52,11 @@ impl Site {
         self.gateway = run(&self.nats, &self.state).await;
     }
 
+    /// One more gateway with the same servers.
+    pub(crate) async fn further_gateway(&self) -> Gateway {
+        run(&self.nats, &self.state).await
+    }
+
     /// A service on a durable of stream ORDERS; `does` is what it does with each message, or empty: what the message says.
     pub(crate) async fn service(&self, durable: &str, does: &str) -> Service {
         let told = self.backend.subscribe(&format!("told.{durable}")).await;
