@@ -29,8 +29,9 @@ const ADVISORIES: &str = "JETWAY_ADVISORIES";
 const PULL: usize = 64;
 /// After so long without a word someone else takes them.
 const ACK_WAIT: Duration = Duration::from_secs(10);
-/// Between two tries of what failed.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Between two tries of what failed, longer each time.
+const PAUSE_MIN: Duration = Duration::from_millis(250);
+const PAUSE_MAX: Duration = Duration::from_secs(4);
 /// A condition that the stream found broken.
 const WRONG_LAST_SEQUENCE: u64 = 10_071;
 
@@ -127,13 +128,18 @@ impl Collector {
             ack_wait: ACK_WAIT,
             inactive_threshold: Duration::ZERO,
         };
+        let mut pause = PAUSE_MIN;
         loop {
             self.link.connected().await;
             match Consumer::open(&self.link, &durable, 0).await {
-                Ok(consumer) => self.take(consumer).await,
+                Ok(consumer) => {
+                    pause = PAUSE_MIN;
+                    self.take(consumer).await;
+                }
                 Err(error) => tracing::warn!(%error, "advisories of durables not read"),
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
@@ -148,7 +154,7 @@ impl Collector {
                 Next::Ended => {}
                 Next::Refused(reason) => {
                     tracing::debug!(reason, "pull of advisories refused");
-                    tokio::time::sleep(PAUSE).await;
+                    tokio::time::sleep(PAUSE_MAX).await;
                 }
                 Next::Gone => return,
             }
@@ -157,6 +163,7 @@ impl Collector {
 
     /// Stays with one until it is kept: behind it nothing is lost, and what fails for one fails for all.
     async fn handle(&mut self, consumer: &Consumer, delivered: Delivered) {
+        let mut pause = PAUSE_MIN;
         let advisory = serde_json::from_slice::<Advisory>(&delivered.message.payload);
         match advisory {
             Ok(advisory) if self.is_ours(&advisory) => loop {
@@ -171,7 +178,8 @@ impl Collector {
                 }
                 let reply = delivered.reply.clone();
                 consumer.answer(reply, Answer::Progress).await;
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(PAUSE_MAX);
             },
             Ok(_other) => {}
             Err(error) => tracing::warn!(%error, "advisory not understood"),
@@ -235,7 +243,7 @@ impl Collector {
             let mut message = letter.clone();
             message.headers.push(EXPECT, expected.to_string());
             match store(&self.link, message).await {
-                Ok(()) => return Ok(true),
+                Ok(is_new) => return Ok(is_new),
                 Err(Error::Refused { code, .. }) if code == WRONG_LAST_SEQUENCE => {}
                 Err(error) => return Err(error),
             }

@@ -79,7 +79,8 @@ impl Shelf {
     pub async fn act(&self, action: Action, stored: &Stored) -> Result<(), Error> {
         if action == Action::Replay {
             let message = Mapping::replay(stored.sequence, &stored.message)?;
-            store(&self.link, message).await?;
+            let is_new = store(&self.link, message).await?;
+            tracing::debug!(id = stored.sequence, is_new, "dead letter replayed");
         }
         self.reader.remove(stored.sequence).await?;
         Ok(())

@@ -48,6 +48,8 @@ pub enum Error {
 #[derive(Deserialize)]
 struct Answer {
     error: Option<Refusal>,
+    #[serde(default)]
+    duplicate: bool,
 }
 
 #[derive(Deserialize)]
@@ -56,8 +58,8 @@ struct Refusal {
     description: String,
 }
 
-/// Publishes a message and waits until it is stored; one with an id that the stream knows is stored already.
-pub(super) async fn store(link: &Link, message: Message) -> Result<(), Error> {
+/// Publishes a message and waits until it is stored; whether it is new to the stream, by its id.
+pub(super) async fn store(link: &Link, message: Message) -> Result<bool, Error> {
     let subject = message.subject.to_string();
     let unanswered = |reason: String| Error::Unanswered {
         subject: subject.clone(),
@@ -68,7 +70,7 @@ pub(super) async fn store(link: &Link, message: Message) -> Result<(), Error> {
     let answer: Answer =
         serde_json::from_slice(&answer.payload).map_err(|error| unanswered(error.to_string()))?;
     match answer.error {
-        None => Ok(()),
+        None => Ok(!answer.duplicate),
         Some(refusal) => Err(Error::Refused {
             subject,
             reason: refusal.description,

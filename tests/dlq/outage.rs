@@ -74,7 +74,6 @@ async fn an_advisory_that_comes_twice_makes_no_second_dead_letter() {
     let sequence = site.order("orders.P.D", "x").await;
     let sequences = BTreeSet::from([sequence]);
     site.each_is_one(&sequences).await;
-    // Also long after the server has forgotten the dead letter's id, which its removal stands for.
     let advisory = format!(
         r#"{{"type":"io.nats.jetstream.advisory.v1.terminated","id":"x","timestamp":"2026-01-01T00:00:00Z","stream":"ORDERS","consumer":"billing","consumer_seq":1,"stream_seq":{sequence},"deliveries":1}}"#
     );
@@ -88,6 +87,12 @@ async fn an_advisory_that_comes_twice_makes_no_second_dead_letter() {
     let others = advisory.replace("\"billing\"", "\"theirs\"");
     site.backend.publish(subject, &[], others).await;
     site.each_is_one(&sequences).await;
+    // Nor does one that was dropped come back.
+    site.jetway(&["dlq", "drop", "--all", "--json"]);
+    site.backend.publish(subject, &[], advisory).await;
+    site.dead_letters(0).await;
+    let kept = "jetway_durable_dead_letters_total{durable=\"billing\",reason=\"terminated\"}";
+    assert_eq!(site.gateway.metric(kept).await, 1.0);
 }
 
 #[tokio::test]
