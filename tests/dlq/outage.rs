@@ -18,6 +18,17 @@ impl Site {
         sequences
     }
 
+    /// Lets a stream refuse what is new once it has so many messages.
+    async fn limit(&self, stream: &str, messages: u64) {
+        let info = self.api(&format!("STREAM.INFO.{stream}"), "").await;
+        let mut config = info["config"].clone();
+        config["discard"] = "new".into();
+        config["max_msgs"] = messages.into();
+        let update = format!("STREAM.UPDATE.{stream}");
+        let updated = self.api(&update, &config.to_string()).await;
+        assert!(updated["error"].is_null(), "{updated}");
+    }
+
     async fn each_is_one(&self, sequences: &BTreeSet<u64>) {
         let letters = self.dead_letters(sequences.len()).await;
         let of = |letter: &crate::support::Stored| letter.header("Jw-Sequence").parse::<u64>();
@@ -132,4 +143,44 @@ async fn g26_dead_letters_wait_for_a_stream_that_takes_them() {
     .await;
     site.jetway(&["streams", "apply", "--json"]);
     site.each_is_one(&BTreeSet::from([sequence])).await;
+}
+
+#[tokio::test]
+async fn g26_a_full_stream_holds_up_dead_letters_and_loses_none() {
+    let site = Site::start().await;
+    let _billing = site.service("billing", "term").await;
+    site.backend.publish("dlq.other", &[], "x").await;
+    site.limit("DLQ", 1).await;
+    let sequence = site.order("orders.P.D", "x").await;
+    let failures = "jetway_durable_dead_letter_failures_total";
+    eventually("it is tried", async || {
+        match site.gateway.metric(failures).await > 0.0 {
+            true => Ok(()),
+            false => Err("no failure".to_owned()),
+        }
+    })
+    .await;
+    // The limit is drift, and goes with it.
+    site.jetway(&["streams", "apply", "--json"]);
+    site.each_is_one(&BTreeSet::from([sequence])).await;
+}
+
+#[tokio::test]
+async fn g26_a_replay_that_is_refused_leaves_its_dead_letter() {
+    let site = Site::start().await;
+    let _shipping = site.service("shipping", "ack").await;
+    let billing = site.service("billing", "term").await;
+    site.order("orders.P.D", "x").await;
+    site.dead_letters(1).await;
+    drop(billing);
+    site.limit("ORDERS", 1).await;
+    let refused = site.jetway_fails(&["dlq", "replay", "--all"]);
+    assert!(refused.contains("maximum messages exceeded"), "{refused}");
+    assert!(refused.contains("0 replayed, 1 failed"), "{refused}");
+    site.dead_letters(1).await;
+    site.jetway(&["streams", "apply", "--json"]);
+    site.jetway(&["dlq", "replay", "--all", "--json"]);
+    let mut billing = site.service("billing", "ack").await;
+    assert_eq!(billing.told().await["headers"]["Jw-Replay"], "1");
+    site.dead_letters(0).await;
 }
