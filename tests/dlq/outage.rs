@@ -1,9 +1,10 @@
 //! Gateways and nats-servers that die in between: each message that falls out is one dead letter.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::site::Site;
-use crate::support::eventually;
+use crate::support::{eventually, lasting};
 
 const ORDERS: u64 = 30;
 
@@ -120,6 +121,21 @@ async fn g25_a_nats_server_that_restarts_loses_and_repeats_no_dead_letter() {
     site.nats.restart().await;
     let all: BTreeSet<u64> = sequences.union(&again).copied().collect();
     site.each_is_one(&all).await;
+}
+
+#[tokio::test]
+async fn g25_a_nats_server_that_dies_again_and_again_loses_no_message_that_fell_out() {
+    let mut site = Site::start().await;
+    let _billing = site.service("billing", "").await;
+    let mut sequences = BTreeSet::new();
+    // Before, between and at the ends of the ladder's steps of a second.
+    for after_ms in [30, 990, 1_500, 2_990, 3_010, 3_200] {
+        sequences.extend(site.failing_orders().await);
+        lasting(Duration::from_millis(after_ms)).await;
+        site.nats.kill9().await;
+        site.nats.restart().await;
+    }
+    site.each_is_one(&sequences).await;
 }
 
 #[tokio::test]
