@@ -38,8 +38,12 @@ async fn what_differs_is_reported_and_applied_when_asked_for() {
     let site = Site::start().await;
     assert_eq!(changes(&site.jetway(&["streams", "plan", "--json"])), []);
     let risks = site.jetway(&["streams", "plan", "--json"]);
-    let risk = json!({"retention_risk": {"stream": "DEVICE_STATUS", "durable": "status-sync", "limit": "max_bytes"}});
+    let risk =
+        json!({"retention_risk": {"stream": "ORDERS", "durable": "billing", "limit": "max_bytes"}});
     assert!(risks.contains(&risk), "{risks:?}");
+    assert!(site.gateway.log().contains("retention risk"));
+    let risk = "jetway_retention_risk{stream=\"ORDERS\",durable=\"billing\",limit=\"max_bytes\"}";
+    assert_eq!(site.gateway.metric(risk).await, 1.0);
 
     let mut stream = site.api("STREAM.INFO.ORDERS", "").await["config"].take();
     stream["max_age"] = json!(3_600_000_000_000_u64);
