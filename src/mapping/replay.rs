@@ -120,7 +120,8 @@ impl Mapping {
                 headers.remove(header::EXPIRES);
                 original.into()
             }
-            "downlink" => return Err(Unreplayable::Header(header::SUBJECT)),
+            // Everybody who subscribes would get it again.
+            "downlink" => return Err(Unreplayable::Origin(original.to_owned())),
             _ => {
                 let durable = dead.headers.get(DURABLE);
                 let durable = durable.ok_or(Unreplayable::Header(DURABLE))?;

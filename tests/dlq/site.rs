@@ -35,9 +35,14 @@ fn beside(name: &str) -> PathBuf {
 
 impl Site {
     pub(crate) async fn start() -> Self {
+        Self::start_looking_every("100").await
+    }
+
+    /// With a gateway that looks at streams and durables so often, in milliseconds.
+    pub(crate) async fn start_looking_every(interval_ms: &str) -> Self {
         let nats = NatsServer::start().await;
         let state = tempfile::tempdir().unwrap();
-        let gateway = run(&nats, &state).await;
+        let gateway = run(&nats, &state, interval_ms).await;
         let backend = Backend::connect(&nats.url()).await;
         Self {
             nats,
@@ -49,12 +54,12 @@ impl Site {
 
     /// Another gateway in the place of one that was killed.
     pub(crate) async fn restart_gateway(&mut self) {
-        self.gateway = run(&self.nats, &self.state).await;
+        self.gateway = self.further_gateway().await;
     }
 
     /// One more gateway with the same servers.
     pub(crate) async fn further_gateway(&self) -> Gateway {
-        run(&self.nats, &self.state).await
+        run(&self.nats, &self.state, "100").await
     }
 
     /// A service on a durable of stream ORDERS; `does` is what it does with each message, or empty: what the message says.
@@ -164,14 +169,14 @@ impl Service {
 /// Of every order.
 pub(crate) const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-async fn run(nats: &NatsServer, state: &TempDir) -> Gateway {
+async fn run(nats: &NatsServer, state: &TempDir, interval_ms: &str) -> Gateway {
     let database_url = format!("sqlite:{}", state.path().join("devices.db").display());
     let environment = [
         (
             "JETWAY_RULES_FILE",
             beside("rules.toml").display().to_string(),
         ),
-        ("JETWAY_STREAMS_CHECK_INTERVAL_MS", "100".to_owned()),
+        ("JETWAY_STREAMS_CHECK_INTERVAL_MS", interval_ms.to_owned()),
     ];
     Gateway::run(RunOptions {
         nats_url: nats.url(),
