@@ -27,7 +27,7 @@ pub struct Durable {
 }
 
 /// Key, whether each durable must say it, and what it must be.
-const KEYS: [(&str, bool, Kind); 9] = [
+const KEYS: [(&str, bool, Kind); 10] = [
     ("description", false, Kind::Text),
     ("filters", true, Kind::Filters),
     ("filters_handle_tree", false, Kind::Filters),
@@ -37,11 +37,14 @@ const KEYS: [(&str, bool, Kind); 9] = [
     ("max_ack_pending", false, Kind::Count(1, true)),
     ("deliver_policy", false, Kind::OneOf(&["all", "new"])),
     ("dead_letters", false, Kind::Switch),
+    ("sample_percent", false, Kind::Count(0, false)),
 ];
 
 /// The ladder of one that names none: 10 s, 1 min, 5 min.
 const BACKOFF_NS: [i64; 3] = [10_000_000_000, 60_000_000_000, 300_000_000_000];
 const MAX_ACK_PENDING: i64 = 1_000;
+/// Of how many acknowledgements in a hundred the server tells: enough for rates and times, little beside the messages.
+const SAMPLE_PERCENT: i64 = 10;
 
 /// The durables of all files while they are read: a later file's durable of the same name changes the keys that it has.
 pub(super) struct Declared<'s> {
@@ -234,6 +237,7 @@ impl Declaration {
             "max_deliver": self.number("max_deliver").unwrap_or(tries),
             "max_ack_pending": self.number("max_ack_pending").unwrap_or(MAX_ACK_PENDING),
             "filter_subjects": filters,
+            "sample_freq": self.number("sample_percent").unwrap_or(SAMPLE_PERCENT).to_string(),
         });
         let wait = match value("ack_wait") {
             Some(wait) => ("ack_wait", wait),

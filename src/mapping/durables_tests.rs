@@ -28,7 +28,7 @@ fn a_durable_has_the_ladder_and_its_own_way_for_replays() {
     let expected = json!({
         "durable_name": "mine", "description": null, "deliver_policy": "all", "ack_policy": "explicit",
         "replay_policy": "instant", "max_deliver": 4, "max_ack_pending": 1000,
-        "filter_subjects": ["gps.report.>", "replay.mine.>"],
+        "filter_subjects": ["gps.report.>", "replay.mine.>"], "sample_freq": "10",
         "backoff": [10_000_000_000_i64, 60_000_000_000_i64, 300_000_000_000_i64],
     });
     assert_eq!(mine.config, expected);
