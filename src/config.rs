@@ -15,6 +15,7 @@ use crate::auth;
 use crate::connection;
 use crate::downlink;
 use crate::events;
+use crate::health;
 use crate::jetstream;
 use crate::mapping;
 use crate::net;
@@ -69,6 +70,8 @@ pub struct Config {
     pub rules: Rules,
     /// The operator's HTTP port.
     pub http: Http,
+    /// What is an alarm, and who is told.
+    pub alarm: health::Config,
     /// Stopping.
     pub drain: Drain,
     /// Logs.
@@ -95,6 +98,7 @@ impl Default for Config {
             publisher: jetstream::publisher::Config::default(),
             mapping: mapping::Settings::default(),
             rules: Rules::default(),
+            alarm: health::Config::default(),
             http: Http::default(),
             drain: Drain::default(),
             log: telemetry::Config::default(),
@@ -292,6 +296,7 @@ impl Config {
             ("nats", self.nats.validate()),
             ("streams", self.streams.validate()),
             ("publisher", self.publisher.validate()),
+            ("alarm", self.alarm.validate()),
             ("drain", self.drain.validate()),
             ("log", self.log.validate()),
         ];

@@ -25,6 +25,7 @@ pub mod dlq;
 pub mod downlink;
 pub mod events;
 pub mod expiry;
+pub mod health;
 pub mod ownership;
 pub mod rpc;
 pub mod status;

@@ -1,8 +1,6 @@
 //! The HTTP routes and what they answer.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -11,30 +9,18 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::dlq;
 use crate::dlq::Shelf;
-use crate::jetstream::provision::{self, Stream};
-use crate::jetstream::{Link, Publisher};
-
-/// For how long a shard may be without an answer before the node is not ready, in seconds.
-const STALL_SECONDS_MAX: i64 = 5;
-
-/// How long readiness waits for JetStream: a prober gives up soon, and a node that cannot ask is not ready.
-const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+use crate::health::{Health, Readiness};
 
 /// What the HTTP port tells about.
 pub struct Admin {
-    /// The NATS connection.
-    pub link: Link,
-    /// The streams that must exist.
-    pub streams: Vec<Stream>,
-    /// The uplink's publisher; none without devices.
-    pub uplink: Option<Publisher>,
-    /// Set when the drain begins.
-    pub draining: Arc<AtomicBool>,
+    /// Whether this node can store.
+    pub readiness: Readiness,
+    /// How the durables are.
+    pub health: Health,
     /// Dead letters.
     pub shelf: Shelf,
     /// Every metric.
@@ -47,6 +33,7 @@ impl Admin {
         let router = Router::new()
             .route("/livez", get(|| async { "ok\n" }))
             .route("/readyz", get(readyz))
+            .route("/health/mq", get(health))
             .route("/metrics", get(metrics))
             .merge(dlq::routes())
             .with_state(Arc::new(self));
@@ -55,44 +42,25 @@ impl Admin {
             tracing::error!(%error, "HTTP port failed");
         }
     }
-
-    /// Everything that keeps this node from storing; empty when it is ready.
-    async fn obstacles(&self) -> Vec<String> {
-        let mut obstacles = Vec::new();
-        if self.draining.load(Ordering::Relaxed) {
-            obstacles.push("draining".to_owned());
-        }
-        if !self.link.is_connected() {
-            obstacles.push("NATS is not connected".to_owned());
-            return obstacles;
-        }
-        let missing = provision::missing(&self.link, &self.streams);
-        match timeout(ANSWER_WITHIN, missing).await {
-            Ok(Ok(missing)) => obstacles.extend(
-                missing
-                    .iter()
-                    .map(|name| format!("stream {name} is missing")),
-            ),
-            Ok(Err(error)) => obstacles.push(error.to_string()),
-            Err(_) => obstacles.push("JetStream does not answer".to_owned()),
-        }
-        let uplink = self.uplink.as_ref();
-        let stalled = uplink.map_or(0, Publisher::stalled_seconds);
-        if stalled >= STALL_SECONDS_MAX {
-            obstacles.push(format!(
-                "the uplink stream has not answered for {stalled} s"
-            ));
-        }
-        obstacles
-    }
 }
 
 async fn readyz(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
-    let obstacles = admin.obstacles().await;
+    let obstacles = admin.readiness.obstacles().await;
     match obstacles.is_empty() {
         true => (StatusCode::OK, "ready\n".to_owned()),
         false => (StatusCode::SERVICE_UNAVAILABLE, obstacles.join("\n") + "\n"),
     }
+}
+
+async fn health(State(admin): State<Arc<Admin>>) -> impl IntoResponse {
+    let report = admin.health.report();
+    let status = match report.ok {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    // Texts and numbers always serialise.
+    let body = serde_json::to_vec(&report).unwrap_or_default();
+    (status, [(header::CONTENT_TYPE, "application/json")], body)
 }
 
 async fn metrics(State(admin): State<Arc<Admin>>) -> impl IntoResponse {

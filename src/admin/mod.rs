@@ -1,7 +1,8 @@
-//! The operator's HTTP port: `/livez`, `/readyz`, `/metrics`, `/dlq`.
+//! The operator's HTTP port: `/livez`, `/readyz`, `/health/mq`, `/metrics`, `/dlq`.
 //!
 //! Liveness says that the process runs. Readiness follows the real ability to store (G38): NATS connected, all streams
-//! there, no shard without an answer, not draining.
+//! there, no shard without an answer, not draining. `/health/mq` tells of the services behind the streams, and
+//! nothing here depends on it.
 
 mod dlq;
 mod http;

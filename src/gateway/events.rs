@@ -10,8 +10,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::lifecycle::Gateway;
 use super::parts::Parts;
-use crate::admin::Admin;
-use crate::dlq::Shelf;
 use crate::events::{MODELS, Metrics, Models, Progress, Worker};
 use crate::jetstream::provision::Stream;
 use crate::jetstream::{Bucket, pulse};
@@ -68,16 +66,7 @@ impl Parts<'_> {
         self.services.spawn("pulse", OnExit::Shutdown, run);
         let draining = Arc::new(AtomicBool::new(false));
         let http_address = http.local_addr()?;
-        let admin = Admin {
-            link: self.link.clone(),
-            shelf: Shelf::new(&self.link),
-            streams,
-            uplink: None,
-            draining: Arc::clone(&draining),
-            registry: self.metrics,
-        };
-        let run = admin.run(http, self.services_stop.clone());
-        self.services.spawn("admin", OnExit::Shutdown, run);
+        self.start_admin(http, streams, None, &draining, node.into())?;
         tracing::info!(http = %http_address, nats = self.link.url(), "ready, without devices");
         Ok(Gateway {
             mqtt: None,

@@ -20,6 +20,7 @@ use crate::connection::{self, Shared};
 use crate::dlq::{Collector, DeadLetters, Shelf};
 use crate::downlink::{self, Finished, Lifetimes, Live, Reports, Retained, Shares};
 use crate::expiry::Janitor;
+use crate::health::{self, Health, Readiness};
 use crate::jetstream::provision::{Stream, Watch};
 use crate::jetstream::{Bucket, Feed, Fence, Link, Publisher, Reader, publisher, pulse};
 use crate::mapping::{Mapping, Profile};
@@ -37,6 +38,8 @@ use crate::uplink::Uplink;
 const NATS_HEADROOM_BYTES: usize = 8 * 1024;
 /// Shards of a status stream: one device's events stay in order in any number; one is enough for a storm.
 const STATUS_SHARDS: usize = 1;
+/// The stream of dead letters.
+const DEAD_LETTERS: &str = "DLQ";
 /// Sessions without a connection that are cared for at once, beyond those already under way.
 const ORPHANS_MAX: usize = 64;
 
@@ -97,19 +100,8 @@ impl Parts<'_> {
         };
         self.start_renewal(&listeners)?;
         let (accepting, connections) = self.start_listeners(listeners, &shared, &stop);
-        let admin = Admin {
-            link: self.link.clone(),
-            streams,
-            uplink: Some(uplink),
-            draining: Arc::clone(&draining),
-            shelf: Shelf::new(&self.link),
-            registry: self.metrics,
-        };
-        self.services.spawn(
-            "admin",
-            OnExit::Shutdown,
-            admin.run(http, self.services_stop.clone()),
-        );
+        let run = shared.run.clone();
+        self.start_admin(http, streams, Some(uplink), &draining, run)?;
         let listening: Vec<String> = mqtt
             .iter()
             .map(ToString::to_string)
@@ -146,6 +138,50 @@ impl Parts<'_> {
         collector.register(&mut self.metrics);
         let run = collector.run(self.services_stop.clone());
         self.services.spawn("dead letters", OnExit::Shutdown, run);
+    }
+
+    /// The operator's HTTP port, and what it tells about.
+    pub(super) fn start_admin(
+        &mut self,
+        http: TcpListener,
+        streams: Vec<Stream>,
+        uplink: Option<Publisher>,
+        draining: &Arc<AtomicBool>,
+        node: Box<str>,
+    ) -> Result<()> {
+        let readiness = Readiness {
+            link: self.link.clone(),
+            streams: streams.into(),
+            uplink,
+            draining: Arc::clone(draining),
+        };
+        let health = self.start_health(&readiness, node)?;
+        let admin = Admin {
+            readiness,
+            health,
+            shelf: Shelf::new(&self.link),
+            registry: std::mem::take(&mut self.metrics),
+        };
+        let run = admin.run(http, self.services_stop.clone());
+        self.services.spawn("admin", OnExit::Shutdown, run);
+        Ok(())
+    }
+
+    fn start_health(&mut self, readiness: &Readiness, node: Box<str>) -> Result<Health> {
+        let durables = self.mapping.durables.iter();
+        let durables = durables.map(|own| (own.stream.clone(), own.name.clone()));
+        let parts = health::Parts {
+            config: self.config.alarm.clone(),
+            link: self.link.clone(),
+            readiness: readiness.clone(),
+            durables: durables.collect(),
+            uplink_stream: self.uplink_stream()?,
+            dead_letter_stream: DEAD_LETTERS,
+            nodes: ownership::NODES,
+            node,
+        };
+        let (metrics, tasks) = (&mut self.metrics, &self.services);
+        Ok(Health::start(parts, metrics, tasks, &self.services_stop))
     }
 
     /// Where there are certificates; otherwise SIGHUP keeps its usual meaning.
@@ -221,7 +257,7 @@ impl Parts<'_> {
             uplink,
             status: self.publisher("DEVICE_STATUS", "status_stream", &config, None),
             application: self.publisher("APPLICATION", "application_stream", &config, None),
-            dead_letters: self.publisher("DLQ", "dead_letter_stream", &config, None),
+            dead_letters: self.publisher(DEAD_LETTERS, "dead_letter_stream", &config, None),
         })
     }
 

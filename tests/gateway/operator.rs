@@ -4,7 +4,8 @@ use std::fs;
 
 use crate::site::{BOTH, Registered, Site};
 use crate::support::{
-    Connect, Credentials, Device, NatsServer, Publish, jetway, jetway_fails, old_nats_server,
+    Connect, Credentials, Device, NatsServer, Publish, eventually, jetway, jetway_fails,
+    old_nats_server,
 };
 
 const EXIT_CONFIG: i32 = 78;
@@ -160,8 +161,17 @@ async fn the_names_of_metrics_do_not_change_unnoticed() {
     }
     let closed = "jetway_disconnects_total{reason=\"normal\"}";
     site.counted(closed, 1.0).await;
-    let (status, body) = site.gateway.get("/metrics").await;
-    assert_eq!(status, 200);
+    // Streams and durables are looked at beside all that.
+    let looks = ["jetway_stream_stored", "jetway_provision_drift"];
+    let body = eventually("the first looks are over", async || {
+        let (status, body) = site.gateway.get("/metrics").await;
+        assert_eq!(status, 200);
+        match looks.iter().all(|family| body.contains(family)) {
+            true => Ok(body),
+            false => Err(body),
+        }
+    })
+    .await;
     assert!(body.ends_with("# EOF\n"), "OpenMetrics ends so");
     let mut found: Vec<&str> = body
         .lines()

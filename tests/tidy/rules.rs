@@ -39,6 +39,7 @@ const LAYERS: &[Layer] = &[
             "gps",
             "outbox",
             "consumer",
+            "health",
         ],
         &[
             "word",
