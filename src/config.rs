@@ -76,6 +76,8 @@ pub struct Config {
     pub drain: Drain,
     /// Logs.
     pub log: telemetry::Config,
+    /// Traces.
+    pub telemetry: telemetry::otlp::Config,
 }
 
 impl Default for Config {
@@ -102,6 +104,7 @@ impl Default for Config {
             http: Http::default(),
             drain: Drain::default(),
             log: telemetry::Config::default(),
+            telemetry: telemetry::otlp::Config::default(),
         }
     }
 }
@@ -299,6 +302,7 @@ impl Config {
             ("alarm", self.alarm.validate()),
             ("drain", self.drain.validate()),
             ("log", self.log.validate()),
+            ("telemetry", self.telemetry.validate()),
         ];
         let mut faults: Vec<String> = sections
             .into_iter()

@@ -9,6 +9,7 @@ use anyhow::{Result, anyhow, bail};
 
 use crate::config::Config;
 use crate::dlq::{Action, Filter, Shelf, described};
+use crate::event;
 use crate::jetstream::{Link, Stored};
 use crate::mapping::Letter;
 use crate::telemetry;
@@ -186,7 +187,7 @@ fn print(letter: &Letter, form: &Form, out: &mut impl Write) -> Result<()> {
         Some(stream) => format!("{stream}/{}", text(&letter.durable)),
         None => letter.origin.clone(),
     };
-    let at = telemetry::rfc3339(letter.at_ms);
+    let at = event::iso8601(letter.at_ms);
     let attempts = letter
         .attempts
         .map_or_else(|| "-".to_owned(), |count| count.to_string());

@@ -346,7 +346,10 @@ impl Driver {
 
     /// Tells the session what became of the messages between the last time and `finished`, in order.
     pub(super) fn handle_finished(&mut self, finished: u64) {
+        let uplink = &self.shared.uplink;
         for (number, refusal) in self.sender.receipts.take_refused() {
+            uplink.finished(&mut self.sender, number, None);
+            uplink.finished(&mut self.sender, number + 1, Some(&refusal));
             if refusal == Refusal::Fenced {
                 self.closing = Some(CloseReason::TakenOver);
                 return;
@@ -357,6 +360,7 @@ impl Driver {
             self.session.handle_not_stored(not_stored(&refusal));
             self.inbound.finished = number + 1;
         }
+        uplink.finished(&mut self.sender, finished, None);
         self.session
             .handle_stored(finished.saturating_sub(self.inbound.finished));
         self.inbound.finished = self.inbound.finished.max(finished);

@@ -32,6 +32,7 @@ use crate::session;
 use crate::status::Status;
 use crate::tasks::{OnExit, Tasks};
 use crate::telemetry;
+use crate::telemetry::otlp::{self, Spans};
 use crate::uplink::Uplink;
 
 /// What a PUBLISH adds in NATS to its payload: subject, headers, user properties. Kept free below `max_payload`.
@@ -86,7 +87,8 @@ impl Parts<'_> {
             stores.application.clone(),
             stores.dead_letters.clone(),
         ];
-        let shared = self.shared(authenticator, stores, ownership, run);
+        let spans = self.start_spans()?;
+        let shared = self.shared(authenticator, stores, ownership, run, spans);
         self.start_downlinks(&shared, uplink.clone()).await?;
         self.start_ownership(&shared).await?;
         self.start_rpc(&shared, &stop).await?;
@@ -182,6 +184,17 @@ impl Parts<'_> {
         };
         let (metrics, tasks) = (&mut self.metrics, &self.services);
         Ok(Health::start(parts, metrics, tasks, &self.services_stop))
+    }
+
+    /// Where spans are left; nothing runs for them unless they are exported.
+    fn start_spans(&mut self) -> Result<Spans> {
+        let Some((spans, exporter)) = otlp::start(&self.config.telemetry)? else {
+            return Ok(Spans::default());
+        };
+        exporter.register(&mut self.metrics);
+        let run = exporter.run(self.services_stop.clone());
+        self.services.spawn("spans", OnExit::Shutdown, run);
+        Ok(spans)
     }
 
     /// Where there are certificates; otherwise SIGHUP keeps its usual meaning.
@@ -369,6 +382,7 @@ impl Parts<'_> {
         stores: Stores,
         ownership: Ownership,
         run: Box<str>,
+        spans: Spans,
     ) -> Arc<Shared> {
         authenticator.metrics.register(&mut self.metrics);
         let metrics = connection::Metrics::default();
@@ -403,7 +417,7 @@ impl Parts<'_> {
             downlink: self.config.downlink.clone(),
             save_interval_ms: self.config.ownership.save_interval_ms,
             authenticator,
-            uplink: Uplink::new(Arc::clone(&self.mapping), stores.uplink),
+            uplink: Uplink::new(Arc::clone(&self.mapping), stores.uplink, spans),
             status: Status::new(
                 stores.status,
                 stores.application,

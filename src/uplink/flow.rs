@@ -1,16 +1,19 @@
 //! The one way of a PUBLISH into its stream: acl → mapping → publisher.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Error;
+use super::span::Span;
 use crate::auth::acl::{self, Action};
 use crate::device::{Address, Device, DeviceId, Direction};
-use crate::jetstream::{Permit, Publisher, Receipts};
+use crate::jetstream::{Permit, Publisher, Receipts, Refusal};
 use crate::mapping;
 use crate::mapping::{Holder, Mapping, Receipt};
 use crate::message::{Message, Subject};
 use crate::mqtt::{PacketId, Publish};
 use crate::telemetry;
+use crate::telemetry::otlp::Spans;
 
 /// Who publishes, and over which connection.
 #[derive(Debug)]
@@ -29,6 +32,8 @@ pub struct Sender {
     prepared: u64,
     /// Messages handed to the stream so far.
     pub accepted: u64,
+    /// Of messages on their way to the stream, in order, with their numbers; none unless they are sampled.
+    pub(super) spans: VecDeque<(u64, Span)>,
 }
 
 impl Sender {
@@ -51,6 +56,7 @@ impl Sender {
             receipts,
             prepared: 0,
             accepted: 0,
+            spans: VecDeque::new(),
         }
     }
 }
@@ -62,6 +68,7 @@ pub struct Prepared {
     pub retained: Option<Message>,
     message: Message,
     live: Option<Subject>,
+    span: Option<Span>,
 }
 
 impl From<mapping::Uplink> for Prepared {
@@ -70,6 +77,7 @@ impl From<mapping::Uplink> for Prepared {
             retained: uplink.retained,
             message: uplink.message,
             live: uplink.live,
+            span: None,
         }
     }
 }
@@ -87,13 +95,18 @@ impl Prepared {
 pub struct Uplink {
     mapping: Arc<Mapping>,
     publisher: Publisher,
+    spans: Spans,
 }
 
 impl Uplink {
-    /// An uplink into the stream of `publisher`.
+    /// An uplink into the stream of `publisher`, whose messages leave their spans with `spans`.
     #[must_use]
-    pub fn new(mapping: Arc<Mapping>, publisher: Publisher) -> Self {
-        Self { mapping, publisher }
+    pub fn new(mapping: Arc<Mapping>, publisher: Publisher, spans: Spans) -> Self {
+        Self {
+            mapping,
+            publisher,
+            spans,
+        }
     }
 
     /// Room for a payload, if there is some now.
@@ -135,12 +148,16 @@ impl Uplink {
         let receipt = Receipt {
             id: &id,
             received_ms: telemetry::now_unix_ms(),
-            traceparent: &traceparent(sender.trace, number),
+            traceparent: &traceparent(sender.trace, number, &self.spans),
         };
         let identity = identity(&sender.device, &address)?;
         let uplink = self.mapping.uplink(identity, &address, publish, &receipt)?;
         sender.prepared = number;
-        Ok(uplink.into())
+        let span = Span::of(&self.spans, &uplink.message, receipt.traceparent);
+        Ok(Prepared {
+            span,
+            ..uplink.into()
+        })
     }
 
     /// The same of a QoS 2 message that waits for its PUBREL; `session` names the session that it is of.
@@ -154,20 +171,23 @@ impl Uplink {
         packet_id: PacketId,
         session: &str,
     ) -> Result<Prepared, Error> {
-        let message = self.prepare(sender, publish, None)?.message;
+        let prepared = self.prepare(sender, publish, None)?;
         let holder = Holder {
             tokens: &sender.tokens,
             session,
         };
         Ok(Prepared {
             retained: None,
-            message: holder.hold(message, packet_id)?,
+            message: holder.hold(prepared.message, packet_id)?,
             live: None,
+            span: prepared.span,
         })
     }
 
     /// Hands a message to the stream; `sender.receipts` tells when it is stored.
     pub fn publish(&self, sender: &mut Sender, prepared: Prepared, permit: Permit) {
+        let span = prepared.span.map(|span| (sender.accepted, span));
+        sender.spans.extend(span);
         sender.accepted += 1;
         self.publisher.publish(
             &sender.tokens,
@@ -176,6 +196,23 @@ impl Uplink {
             permit,
             Some(&sender.receipts),
         );
+    }
+
+    /// Ends the spans of the sender's first `finished` messages, as far as they have not ended; `refusal` is why the last one of
+    /// them was not stored.
+    pub fn finished(&self, sender: &mut Sender, finished: u64, refusal: Option<&Refusal>) {
+        if sender.spans.is_empty() {
+            return;
+        }
+        let end = telemetry::now();
+        while let Some((number, span)) = sender.spans.pop_front_if(|(number, _)| *number < finished)
+        {
+            let refusal = refusal.filter(|_| number + 1 == finished);
+            span.end(&self.spans, &sender.device.id, end, refusal);
+        }
+        if sender.spans.is_empty() {
+            sender.spans = VecDeque::new(); // An idle device keeps no buffer.
+        }
     }
 
     /// A sequence of the delivery stream that is known to be used: what is stored later has a higher one. 0 where uplinks
@@ -202,9 +239,11 @@ fn identity<'a>(device: &'a Device, address: &Address<'_>) -> Result<&'a DeviceI
 }
 
 /// A W3C trace context that is unique to the message and needs no random number each time.
-fn traceparent(connection: u64, message: u64) -> String {
+fn traceparent(connection: u64, message: u64, spans: &Spans) -> String {
     let span = (connection ^ message).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    format!("00-{connection:016x}{message:016x}-{span:016x}-01")
+    let trace_id = (u128::from(connection) << 64) | u128::from(message);
+    let flags = u8::from(spans.samples(trace_id));
+    format!("00-{trace_id:032x}-{span:016x}-{flags:02x}")
 }
 
 #[cfg(test)]

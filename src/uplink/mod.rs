@@ -2,6 +2,7 @@
 
 mod answer;
 mod flow;
+mod span;
 
 pub use answer::not_stored;
 pub use flow::{Prepared, Sender, Uplink};

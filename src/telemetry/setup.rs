@@ -1,6 +1,6 @@
-//! Logs and metrics: the tracing setup, the metric registry, the wall clock.
+//! Logs to stderr, an empty registry of metrics, what the process itself uses, and its one reader of the wall clock.
 //!
-//! No metric label is ever taken from device input: labels are enums with a fixed set of values (G38).
+//! What is logged and counted is said where it happens.
 
 use std::io::IsTerminal as _;
 use std::time::{Duration, UNIX_EPOCH};
@@ -10,8 +10,6 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 use tracing_subscriber::EnvFilter;
 
 /// How the process logs.
@@ -85,14 +83,6 @@ pub fn now() -> Duration {
 #[must_use]
 pub fn now_unix_ms() -> u64 {
     u64::try_from(now().as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Unix milliseconds as a person reads them, in UTC.
-#[must_use]
-pub fn rfc3339(unix_ms: u64) -> String {
-    let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(unix_ms) * 1_000_000);
-    let text = at.ok().and_then(|at| at.format(&Rfc3339).ok());
-    text.unwrap_or_else(|| unix_ms.to_string())
 }
 
 /// An empty metric registry; every name in it starts with `jetway_`.
