@@ -4,7 +4,6 @@
 //! room or is not taken is dropped and counted, and nothing is sent twice. Whether a trace is sampled follows from its flag and
 //! its id alone, so all nodes and all spans of a trace agree.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -188,38 +187,29 @@ impl Spans {
         end: Duration,
         attributes: &[(&'static str, &str)],
     ) {
-        let Some((sampler, context)) = self.sampled(traceparent) else {
-            return;
-        };
-        let own = context.child();
-        sampler.send(span(
-            sampler,
-            (own, context.parent),
-            (name.into(), SpanKind::Consumer),
-            (start, end),
-            attributes,
-        ));
+        if let Some((sampler, context)) = self.sampled(traceparent) {
+            let own = SpanId::from_bytes(random_u64().max(1).to_be_bytes());
+            let ids = (context.trace, own, context.span);
+            sampler.send(span(sampler, ids, name, (start, end), attributes));
+        }
     }
 
-    /// As [`Self::record`], of the span that the trace context itself names: the trace begins with it.
-    pub fn begin(
+    /// As [`Self::record`], of the span that the trace context itself names. `parent`, 16 hexadecimal digits, is the span above it;
+    /// none: the trace begins here.
+    pub fn record_own(
         &self,
         name: &'static str,
         traceparent: &str,
-        start: Duration,
-        end: Duration,
+        parent: Option<&str>,
+        (start, end): (Duration, Duration),
         attributes: &[(&'static str, &str)],
     ) {
-        let Some((sampler, context)) = self.sampled(traceparent) else {
-            return;
-        };
-        sampler.send(span(
-            sampler,
-            (context, SpanId::INVALID),
-            (name.into(), SpanKind::Server),
-            (start, end),
-            attributes,
-        ));
+        if let Some((sampler, context)) = self.sampled(traceparent) {
+            let parent = parent.and_then(|digits| SpanId::from_hex(digits).ok());
+            let parent = parent.unwrap_or(SpanId::INVALID);
+            let ids = (context.trace, context.span, parent);
+            sampler.send(span(sampler, ids, name, (start, end), attributes));
+        }
     }
 
     fn sampled(&self, traceparent: &str) -> Option<(&Sampler, Context)> {
@@ -234,7 +224,7 @@ impl Spans {
 #[derive(Debug, Clone, Copy)]
 struct Context {
     trace: TraceId,
-    parent: SpanId,
+    span: SpanId,
 }
 
 impl Context {
@@ -242,18 +232,12 @@ impl Context {
     fn parse(traceparent: &str) -> Option<Self> {
         let mut parts = traceparent.split('-');
         let mut next = |length| parts.next().filter(|part| part.len() == length);
-        let (_, trace, parent, flags) = (next(2)?, next(32)?, next(16)?, next(2)?);
+        let (_, trace, span, flags) = (next(2)?, next(32)?, next(16)?, next(2)?);
         let flags = TraceFlags::new(u8::from_str_radix(flags, 16).ok()?);
         let trace = TraceId::from_hex(trace).ok()?;
-        let parent = SpanId::from_hex(parent).ok()?;
-        let is_valid = trace != TraceId::INVALID && parent != SpanId::INVALID;
-        (is_valid && flags.is_sampled()).then_some(Self { trace, parent })
-    }
-
-    /// A new span of the same trace.
-    fn child(self) -> Self {
-        let parent = SpanId::from_bytes(random_u64().max(1).to_be_bytes());
-        Self { parent, ..self }
+        let span = SpanId::from_hex(span).ok()?;
+        let is_valid = trace != TraceId::INVALID && span != SpanId::INVALID;
+        (is_valid && flags.is_sampled()).then_some(Self { trace, span })
     }
 }
 
@@ -276,11 +260,11 @@ impl Sampler {
     }
 }
 
-/// `own` is the span, with its parent; times are since the Unix epoch.
+/// The ids are of the trace, the span and its parent; times are since the Unix epoch.
 fn span(
     sampler: &Sampler,
-    (own, parent): (Context, SpanId),
-    (name, kind): (Cow<'static, str>, SpanKind),
+    (trace, own, parent): (TraceId, SpanId, SpanId),
+    name: &'static str,
     (start, end): (Duration, Duration),
     attributes: &[(&'static str, &str)],
 ) -> SpanData {
@@ -289,17 +273,11 @@ fn span(
         .iter()
         .map(|(name, value)| KeyValue::new(*name, (*value).to_owned()));
     SpanData {
-        span_context: SpanContext::new(
-            own.trace,
-            own.parent,
-            TraceFlags::SAMPLED,
-            false,
-            TraceState::NONE,
-        ),
+        span_context: SpanContext::new(trace, own, TraceFlags::SAMPLED, false, TraceState::NONE),
         parent_span_id: parent,
         parent_span_is_remote: parent != SpanId::INVALID,
-        span_kind: kind,
-        name,
+        span_kind: SpanKind::Consumer,
+        name: name.into(),
         start_time: UNIX_EPOCH + start,
         // A wall clock may have been set back in between.
         end_time: UNIX_EPOCH + end.max(start),

@@ -33,9 +33,14 @@ async fn a_span_is_below_the_one_that_its_trace_context_names() {
     let (spans, mut exporter) = spans(1.0, 8);
     record(&spans, TRACE);
     let at = Duration::from_millis(1_500);
-    spans.begin("PUBLISH", TRACE, at, at * 2, &[(ERROR, "full")]);
+    let own = |parent| spans.record_own("PUBLISH", TRACE, parent, (at, at * 2), &[(ERROR, "full")]);
+    own(None);
+    own(Some("00f067aa0ba902b7"));
     let below = exporter.queue.recv().await.unwrap();
     let begun = exporter.queue.recv().await.unwrap();
+    let continued = exporter.queue.recv().await.unwrap();
+    assert_eq!(continued.span_context, begun.span_context);
+    assert_eq!(continued.parent_span_id.to_string(), "00f067aa0ba902b7");
     let trace = "0af7651916cd43dd8448eb211c80319c";
     for span in [&below, &begun] {
         assert_eq!(span.span_context.trace_id().to_string(), trace);

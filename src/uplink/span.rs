@@ -13,6 +13,8 @@ use crate::message::Message;
 use crate::telemetry;
 use crate::telemetry::otlp::{self, Spans};
 
+const NAME: &str = "PUBLISH";
+
 /// A span that has begun.
 #[derive(Debug)]
 pub(super) struct Span {
@@ -54,18 +56,11 @@ impl Span {
             ("device.name", device.name()),
         ];
         attributes.extend(refusal.map(|refusal| (otlp::ERROR, word(refusal))));
-        let record = match self.begins {
-            true => Spans::begin,
-            false => Spans::record,
-        };
-        record(
-            spans,
-            "PUBLISH",
-            &self.traceparent,
-            self.start,
-            end,
-            &attributes,
-        );
+        let (traceparent, start) = (&*self.traceparent, self.start);
+        match self.begins {
+            true => spans.record_own(NAME, traceparent, None, (start, end), &attributes),
+            false => spans.record(NAME, traceparent, start, end, &attributes),
+        }
     }
 }
 
