@@ -12,20 +12,24 @@ use crate::device::DeviceId;
 use crate::jetstream::{Publisher, Receipts};
 use crate::mapping::Mapping;
 use crate::message::Message;
+use crate::telemetry;
+use crate::telemetry::otlp::{self, Spans};
 
 /// Where dead letters go; cheap to clone.
 #[derive(Clone)]
 pub struct DeadLetters {
     publisher: Publisher,
+    spans: Spans,
     lost: Counter,
 }
 
 impl DeadLetters {
-    /// Dead letters into the stream of `publisher`.
+    /// Dead letters into the stream of `publisher`, which leave their spans with `spans`.
     #[must_use]
-    pub fn new(publisher: Publisher) -> Self {
+    pub fn new(publisher: Publisher, spans: Spans) -> Self {
         Self {
             publisher,
+            spans,
             lost: Counter::default(),
         }
     }
@@ -44,10 +48,26 @@ impl DeadLetters {
         let permit = self.publisher.permit(message.wire_bytes()).await;
         let receipts = Arc::<Receipts>::default();
         let key = Mapping::device_tokens(device);
+        let traceparent = message.headers.get("traceparent").unwrap_or_default();
+        let trace = (traceparent.to_owned(), telemetry::now());
+        let attributes = ["Jw-Subject", "Jw-Sequence", "Jw-Reason"];
+        let [subject, sequence, reason] = attributes.map(|name| {
+            let value = message.headers.get(name);
+            value.unwrap_or_default().to_owned()
+        });
         self.publisher
             .publish(&key, message, None, permit, Some(&receipts));
         std::future::poll_fn(|context| receipts.poll_finished(context, 0)).await;
         let refused = receipts.take_refused();
+        let attributes = [
+            ("messaging.destination.name", &*subject),
+            ("jetway.sequence", &*sequence),
+            (otlp::ERROR, &*reason),
+        ];
+        let (traceparent, start) = trace;
+        let end = telemetry::now();
+        self.spans
+            .record("dead letter", &traceparent, start, end, &attributes);
         for (_, refusal) in &refused {
             self.lost.inc();
             tracing::error!(%device, %refusal, "dead letter lost");

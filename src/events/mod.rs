@@ -16,6 +16,7 @@ mod progress;
 mod queue;
 mod reading;
 mod storing;
+mod trace;
 mod worker;
 
 pub use config::Config;

@@ -8,8 +8,10 @@ use super::cursor::Cursor;
 use super::dead::{self, DeadLetters};
 use super::metrics::Metrics;
 use super::queue::Input;
+use super::trace::Trace;
 use crate::jetstream::{Link, atomic};
 use crate::message::Message;
+use crate::telemetry::otlp::Spans;
 
 /// How long one answer of JetStream may take.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -41,6 +43,7 @@ pub(super) struct Storing {
     pub(super) shard: u32,
     pub(super) dead_letters: DeadLetters,
     pub(super) metrics: Metrics,
+    pub(super) spans: Spans,
 }
 
 impl Storing {
@@ -52,6 +55,7 @@ impl Storing {
         revision: u64,
     ) -> Result<Stored, Error> {
         let count = inputs.len();
+        let traces = self.traces(&inputs);
         let mut messages = Vec::new();
         let mut replies = Vec::new();
         for input in inputs {
@@ -71,10 +75,24 @@ impl Storing {
         self.metrics.batches.inc();
         self.metrics.inputs.inc_by(count as u64);
         self.metrics.events.inc_by(stored.count as u64 - 1);
+        for trace in traces {
+            trace.end(&self.spans);
+        }
         Ok(Stored {
             cursor,
             revision: stored.sequence,
         })
+    }
+
+    /// Those of the inputs that are sampled.
+    fn traces(&self, inputs: &[Input]) -> Vec<Trace> {
+        if !self.spans.is_on() {
+            return Vec::new();
+        }
+        let traces = inputs
+            .iter()
+            .filter_map(|input| Trace::of(&self.spans, input));
+        traces.collect()
     }
 
     /// Returns when each is stored, or refused: a device that has too much waiting for it does without.

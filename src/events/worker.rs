@@ -21,6 +21,7 @@ use super::reading::Reading;
 use super::storing::{self, Storing};
 use crate::jetstream::{Bucket, Fed, Feed, Link, ReadError, Reader, atomic};
 use crate::mapping::Mapping;
+use crate::telemetry::otlp::Spans;
 
 /// The stream of events and cursors.
 pub(super) const EVENTS: &str = "APPLICATION";
@@ -50,6 +51,8 @@ pub struct Worker {
     pub models: Models,
     /// Its figures.
     pub metrics: Metrics,
+    /// Where it leaves its spans.
+    pub spans: Spans,
 }
 
 /// Why a worker begins again at its cursor.
@@ -134,6 +137,7 @@ impl Worker {
             shard,
             dead_letters: DeadLetters::new(&self.link, &self.metrics),
             metrics: self.metrics.clone(),
+            spans: self.spans.clone(),
         });
         let mut created: Arc<str> = feed.stream().into();
         let mut queue = Queue::new(self.config.batch_bytes_max);

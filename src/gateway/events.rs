@@ -39,6 +39,7 @@ impl Parts<'_> {
             node: node.into(),
             models: models.clone(),
             metrics,
+            spans: self.spans.clone(),
         };
         let stop = || self.services_stop.clone();
         let run = models.run(watch, stop());
@@ -60,6 +61,7 @@ impl Parts<'_> {
         stop: CancellationToken,
     ) -> Result<Gateway> {
         telemetry::register_process(&mut self.metrics);
+        self.start_spans()?;
         let node = format!("{:016x}", telemetry::random_u64());
         self.start_events(&node).await?;
         let run = pulse::run(self.link.clone(), self.services_stop.clone());

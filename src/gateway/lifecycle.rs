@@ -23,6 +23,7 @@ use crate::net::{Bound, Listener, listener};
 use crate::registry::{Command, Registry};
 use crate::tasks::Tasks;
 use crate::telemetry;
+use crate::telemetry::otlp::Spans;
 
 /// A running gateway.
 pub struct Gateway {
@@ -205,6 +206,7 @@ impl Gateway {
             services: Tasks::new(stop.clone()),
             services_stop,
             metrics,
+            spans: Spans::default(),
         };
         parts.start_watch(watch);
         let gateway = match authenticator {

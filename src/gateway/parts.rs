@@ -60,6 +60,7 @@ pub(super) struct Parts<'a> {
     pub(super) services: Tasks,
     pub(super) services_stop: CancellationToken,
     pub(super) metrics: MetricRegistry,
+    pub(super) spans: Spans,
 }
 
 impl Parts<'_> {
@@ -87,8 +88,8 @@ impl Parts<'_> {
             stores.application.clone(),
             stores.dead_letters.clone(),
         ];
-        let spans = self.start_spans()?;
-        let shared = self.shared(authenticator, stores, ownership, run, spans);
+        self.start_spans()?;
+        let shared = self.shared(authenticator, stores, ownership, run);
         self.start_downlinks(&shared, uplink.clone()).await?;
         self.start_ownership(&shared).await?;
         self.start_rpc(&shared, &stop).await?;
@@ -187,14 +188,14 @@ impl Parts<'_> {
     }
 
     /// Where spans are left; nothing runs for them unless they are exported.
-    fn start_spans(&mut self) -> Result<Spans> {
-        let Some((spans, exporter)) = otlp::start(&self.config.telemetry)? else {
-            return Ok(Spans::default());
-        };
-        exporter.register(&mut self.metrics);
-        let run = exporter.run(self.services_stop.clone());
-        self.services.spawn("spans", OnExit::Shutdown, run);
-        Ok(spans)
+    pub(super) fn start_spans(&mut self) -> Result<()> {
+        if let Some((spans, exporter)) = otlp::start(&self.config.telemetry)? {
+            exporter.register(&mut self.metrics);
+            let run = exporter.run(self.services_stop.clone());
+            self.services.spawn("spans", OnExit::Shutdown, run);
+            self.spans = spans;
+        }
+        Ok(())
     }
 
     /// Where there are certificates; otherwise SIGHUP keeps its usual meaning.
@@ -382,14 +383,13 @@ impl Parts<'_> {
         stores: Stores,
         ownership: Ownership,
         run: Box<str>,
-        spans: Spans,
     ) -> Arc<Shared> {
         authenticator.metrics.register(&mut self.metrics);
         let metrics = connection::Metrics::default();
         metrics.register(&mut self.metrics);
         let downlinks = downlink::Metrics::default();
         downlinks.register(&mut self.metrics);
-        let dead_letters = DeadLetters::new(stores.dead_letters);
+        let dead_letters = DeadLetters::new(stores.dead_letters, self.spans.clone());
         dead_letters.register(&mut self.metrics);
         let reports = Reports::new(self.link.clone());
         let reader = Reader::new(&self.link, &self.mapping.delivery.stream);
@@ -417,7 +417,7 @@ impl Parts<'_> {
             downlink: self.config.downlink.clone(),
             save_interval_ms: self.config.ownership.save_interval_ms,
             authenticator,
-            uplink: Uplink::new(Arc::clone(&self.mapping), stores.uplink, spans),
+            uplink: Uplink::new(Arc::clone(&self.mapping), stores.uplink, self.spans.clone()),
             status: Status::new(
                 stores.status,
                 stores.application,

@@ -169,6 +169,12 @@ impl Spans {
             .is_none_or(|sampler| sampler.samples(trace_id))
     }
 
+    /// Whether any span is kept.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Whether a span of this trace context would be kept: saves the work for its attributes.
     #[must_use]
     pub fn keeps(&self, traceparent: &str) -> bool {

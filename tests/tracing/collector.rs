@@ -37,6 +37,11 @@ impl Collected {
         format!("00-{trace}-{span}-01")
     }
 
+    /// The trace, in hexadecimal digits.
+    pub(crate) fn trace(&self) -> String {
+        hex(&self.span.trace_id)
+    }
+
     /// The span above it, in hexadecimal digits; empty if the trace begins with it.
     pub(crate) fn parent(&self) -> String {
         hex(&self.span.parent_span_id)

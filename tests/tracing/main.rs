@@ -10,6 +10,10 @@ mod support;
 mod site;
 
 #[cfg(test)]
+mod chain;
+#[cfg(test)]
 mod collector;
 #[cfg(test)]
 mod publish;
+#[cfg(test)]
+mod whereabouts;

@@ -69,10 +69,7 @@ async fn a_trace_begins_with_the_publish_from_its_receipt_until_it_is_stored() {
             .map(Duration::from_nanos);
         assert!(before <= start && start < end && end <= after + Duration::from_secs(1));
     }
-    assert_eq!(
-        site.gateway.metric("jetway_spans_exported_total").await,
-        2.0
-    );
+    assert!(site.gateway.metric("jetway_spans_exported_total").await >= 2.0);
 }
 
 #[tokio::test]
