@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use super::{check, dev, device, dlq, run, send, streams, subjects, tail};
+use super::{check, dev, device, dlq, run, send, streams, subjects, tail, trace};
 use crate::config::Faults;
 
 /// The exit status for a configuration that cannot be used (`EX_CONFIG` of sysexits).
@@ -37,6 +37,8 @@ enum Command {
     Dlq(dlq::Args),
     /// Print messages of a NATS subject as they come
     Tail(tail::Args),
+    /// Tell where a device's message is: stored, its events, dead letters, replies
+    Trace(trace::Args),
     /// Send a stored message to a device
     Send(send::Args),
     /// Print the path of a usable nats-server; gets one if there is none
@@ -60,6 +62,7 @@ pub async fn execute(cli: Cli) -> ExitCode {
         Command::Streams(args) => streams::run(args).await,
         Command::Dlq(args) => Box::pin(dlq::run(args)).await,
         Command::Tail(args) => tail::run(args).await,
+        Command::Trace(args) => Box::pin(trace::run(args)).await,
         Command::Send(args) => send::run(args).await,
         Command::NatsServer => nats_server().await,
     };

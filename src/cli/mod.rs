@@ -10,5 +10,6 @@ mod send;
 mod streams;
 mod subjects;
 mod tail;
+mod trace;
 
 pub use command::{Cli, execute};

@@ -30,6 +30,7 @@ mod stored_uplink;
 mod streams;
 mod subject;
 mod template;
+mod traces;
 mod uplink;
 
 pub use application::Report;
@@ -48,6 +49,7 @@ pub use source::Fault;
 pub use stored_uplink::StoredUplink;
 pub use streams::Stream;
 pub use subject::{Presence, SUBJECT_BYTES_MAX, downlink_subject, events_cursor, product_token};
+pub use traces::{DeviceFilters, EVENT_CURSORS};
 pub use uplink::{Receipt, Uplink};
 
 /// Why a message cannot be mapped.

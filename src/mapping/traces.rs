@@ -1,0 +1,67 @@
+//! Where what is about one device may be stored, as subject filters: for looking for a message on its whole way.
+
+use super::subject::device_tokens;
+use crate::device::DeviceId;
+
+/// The subject filters of one device, by stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceFilters {
+    /// What it sent, in both forms of the subject.
+    pub uplinks: [String; 2],
+    /// What applications were told.
+    pub events: [String; 2],
+    /// What became a dead letter: its own messages, and those of any durable.
+    pub dead_letters: [String; 3],
+    /// What waits for it.
+    pub downlinks: [String; 1],
+}
+
+impl DeviceFilters {
+    /// Those of a device.
+    #[must_use]
+    pub fn new(device: &DeviceId) -> Self {
+        let device = device_tokens(device);
+        Self {
+            uplinks: [
+                format!("device.up.*.*.{device}"),
+                format!("device.up.*.{device}"),
+            ],
+            events: [
+                format!("application.device.{device}.>"),
+                format!("application.v2.device.{device}.>"),
+            ],
+            dead_letters: [
+                format!("dlq.events.{device}"),
+                format!("dlq.downlink.{device}"),
+                "dlq.durable.>".to_owned(),
+            ],
+            downlinks: [format!("device.down.*.*.{device}")],
+        }
+    }
+}
+
+/// The filter of the places that the event workers have come to, a subject a shard.
+pub const EVENT_CURSORS: &str = "application.cursor.*";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mapping::events_cursor;
+    use crate::message::covers;
+
+    #[test]
+    fn filters_hold_one_device_and_encode_its_names() {
+        let device = DeviceId::new("P.1", "D>").unwrap();
+        let filters = DeviceFilters::new(&device);
+        assert_eq!(filters.uplinks[0], "device.up.*.*.P%2E1.D%3E");
+        assert!(covers(
+            &filters.events[0],
+            "application.device.P%2E1.D%3E.report.thing.property"
+        ));
+        assert!(!covers(
+            &filters.events[0],
+            "application.device.P%2E1.D.report.thing.property"
+        ));
+        assert!(covers(EVENT_CURSORS, &events_cursor(7)));
+    }
+}
