@@ -41,5 +41,6 @@ pub mod gateway;
 pub mod device;
 pub mod event;
 pub mod message;
+pub mod schema;
 pub mod tasks;
 pub mod telemetry;

@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::dlq;
+use super::{dlq, schemas};
 use crate::dlq::Shelf;
 use crate::health::{Health, Readiness};
 
@@ -35,6 +35,8 @@ impl Admin {
             .route("/readyz", get(readyz))
             .route("/health/mq", get(health))
             .route("/metrics", get(metrics))
+            .route("/schemas", get(schemas::list))
+            .route("/schemas/{event}/{version}", get(schemas::one))
             .merge(dlq::routes())
             .with_state(Arc::new(self));
         let serve = axum::serve(listener, router).into_future();

@@ -14,7 +14,7 @@ type Layer = (
 /// `a::b` is a part of `a` with a rule of its own. Modules of the `root` layer may import everything.
 const LAYERS: &[Layer] = &[
     ("word", &["device", "event", "message", "mqtt"], &[]),
-    ("service", &["tasks", "telemetry"], &[]),
+    ("service", &["tasks", "telemetry", "schema"], &[]),
     ("pure", &["session", "mapping", "auth::acl"], &["word"]),
     ("meaning", &["thing"], &["word", "pure"]),
     (
