@@ -86,13 +86,10 @@ impl Storing {
 
     /// Those of the inputs that are sampled.
     fn traces(&self, inputs: &[Input]) -> Vec<Trace> {
-        if !self.spans.is_on() {
-            return Vec::new();
-        }
-        let traces = inputs
-            .iter()
-            .filter_map(|input| Trace::of(&self.spans, input));
-        traces.collect()
+        let inputs = inputs.iter().filter(|_| self.spans.is_on());
+        inputs
+            .filter_map(|input| Trace::of(&self.spans, input))
+            .collect()
     }
 
     /// Returns when each is stored, or refused: a device that has too much waiting for it does without.

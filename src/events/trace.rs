@@ -21,7 +21,8 @@ impl Trace {
     /// That of an input that is to be stored; none if it is not sampled, or gives nothing.
     pub(super) fn of(spans: &Spans, input: &Input) -> Option<Self> {
         let dead = input.dead.as_ref();
-        let message = input.events.first().or(dead.map(|dead| &dead.message))?;
+        let message = input.events.first();
+        let message = message.or_else(|| dead.map(|dead| &dead.message))?;
         let traceparent = message.headers.get("traceparent")?;
         let header = |name| message.headers.get(name);
         let source = header("Jw-Source").map_or_else(

@@ -30,6 +30,9 @@ impl Span {
     /// That of a message which was just received; `made` is the trace context that it has if the device sent none. None if it is not
     /// sampled.
     pub(super) fn of(spans: &Spans, message: &Message, made: &str) -> Option<Self> {
+        if !spans.is_on() {
+            return None;
+        }
         let traceparent = message.headers.get("traceparent")?;
         spans.keeps(traceparent).then(|| Self {
             traceparent: traceparent.into(),

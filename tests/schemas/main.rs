@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[cfg(test)]
 #[allow(dead_code, reason = "shared with the tests of single flows")]
 #[path = "../gateway/site.rs"]
 mod site;

@@ -203,12 +203,14 @@ impl Search {
             (What::DeadLetter, dead),
             (What::Downlink, downlinks),
         ];
+        let mut durables = search::durables(&self.jetstream, "DEVICE_UP").await?;
+        durables.extend(search::durables(&self.jetstream, "APPLICATION").await?);
         let mut steps = Vec::new();
         for (what, found) in &parts {
             for found in found {
                 let mut step = Step::new(*what, found);
                 if matches!(what, What::Uplink | What::Event) {
-                    step.durables = search::handlings(&self.jetstream, found).await?;
+                    step.durables = search::handlings(&durables, found);
                 }
                 steps.push((found.stored, step));
             }

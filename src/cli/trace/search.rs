@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, Info, pull};
 use async_nats::jetstream::context::GetStreamErrorKind;
-use async_nats::jetstream::{Context, ErrorCode, stream};
+use async_nats::jetstream::{Context, ErrorCode};
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use time::OffsetDateTime;
 
@@ -148,31 +148,41 @@ fn read(message: async_nats::jetstream::Message) -> Result<Found> {
     })
 }
 
-/// What each durable of the message's stream that wants it has done with it.
-pub(super) async fn handlings(jetstream: &Context, found: &Found) -> Result<Vec<Handling>> {
-    let stream: stream::Stream = jetstream.get_stream(&found.stream).await?;
-    let mut consumers = stream.consumers();
-    let mut handlings = Vec::new();
-    while let Some(consumer) = consumers.try_next().await? {
-        let config = &consumer.config;
+/// The durables of a stream, each as it is now; none if there is no such stream.
+pub(super) async fn durables(jetstream: &Context, stream: &str) -> Result<Vec<Info>> {
+    let Ok(stream) = jetstream.get_stream_no_info(stream).await else {
+        return Ok(Vec::new());
+    };
+    let consumers = stream.consumers().try_filter(|consumer| {
+        let is_durable = consumer.config.durable_name.is_some();
+        std::future::ready(is_durable)
+    });
+    let mut durables: Vec<Info> = consumers.try_collect().await?;
+    durables.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(durables)
+}
+
+/// What those of them that want a message have done with it.
+pub(super) fn handlings(durables: &[Info], found: &Found) -> Vec<Handling> {
+    let wants = |durable: &&Info| {
+        let config = &durable.config;
         let one = Some(&config.filter_subject).filter(|filter| !filter.is_empty());
         let mut filters = config.filter_subjects.iter().chain(one).peekable();
-        let wants = filters.peek().is_none()
-            || filters.any(|filter| covers(filter, &found.message.subject));
-        if config.durable_name.is_none() || !wants {
-            continue;
-        }
-        handlings.push(Handling {
-            durable: consumer.name.clone(),
-            state: match found.sequence {
-                sequence if sequence <= consumer.ack_floor.stream_sequence => "acknowledged",
-                sequence if sequence <= consumer.delivered.stream_sequence => {
-                    "delivered, perhaps acknowledged: an earlier one is not"
-                }
-                _ => "waits for its consumer",
-            },
-        });
-    }
-    handlings.sort_by(|a, b| a.durable.cmp(&b.durable));
-    Ok(handlings)
+        let wants_all = filters.peek().is_none();
+        wants_all || filters.any(|filter| covers(filter, &found.message.subject))
+    };
+    let of_stream = durables
+        .iter()
+        .filter(|durable| durable.stream_name == found.stream);
+    let handlings = of_stream.filter(wants).map(|durable| Handling {
+        durable: durable.name.clone(),
+        state: match found.sequence {
+            sequence if sequence <= durable.ack_floor.stream_sequence => "acknowledged",
+            sequence if sequence <= durable.delivered.stream_sequence => {
+                "delivered, perhaps acknowledged: an earlier one is not"
+            }
+            _ => "waits for its consumer",
+        },
+    });
+    handlings.collect()
 }
