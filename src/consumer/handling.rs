@@ -18,6 +18,8 @@ use super::trace::Trace;
 use super::{Config, Event, Failure, Inbox, Transaction};
 use crate::event::Received;
 use crate::jetstream::consumer::Delivered;
+use crate::telemetry;
+use crate::telemetry::otlp::{self, Spans};
 
 /// Between two tries to reach the database.
 const DATABASE_PAUSE: Duration = Duration::from_secs(1);
@@ -45,6 +47,7 @@ pub(super) struct Bench {
     pub(super) handlers: Handlers,
     pub(super) inbox: Inbox,
     pub(super) metrics: Metrics,
+    pub(super) spans: Spans,
     /// The service stops: do not wait for a database that is away.
     pub(super) stopping: CancellationToken,
     /// It has to stop now.
@@ -58,6 +61,17 @@ impl Bench {
         let traceparent = delivered.message.headers.get("traceparent");
         let trace_id = parsed.as_ref().map_or("", |received| &received.trace_id);
         let trace = Trace::resume(traceparent, trace_id);
+        let handling = self.spans.is_on().then(|| {
+            let names = parsed.as_ref().map(|received| {
+                let Received {
+                    event_name,
+                    event_id,
+                    ..
+                } = received;
+                (event_name.to_string(), event_id.to_string())
+            });
+            (telemetry::now(), names.unwrap_or_default())
+        });
         let subject = original_subject(&delivered.message.subject, &self.config.durable);
         let span = tracing::info_span!(
             "handle",
@@ -96,7 +110,39 @@ impl Bench {
             }
             ended
         };
-        ended.instrument(span).await
+        let ended = ended.instrument(span).await;
+        if let Some((start, names)) = handling {
+            self.end_span(&trace, start, &names, delivered.attempt, &ended);
+        }
+        ended
+    }
+
+    /// `names` are the event's name and id.
+    fn end_span(
+        &self,
+        trace: &Trace,
+        start: Duration,
+        names: &(String, String),
+        attempt: u64,
+        ended: &Ended,
+    ) {
+        let attempt = attempt.to_string();
+        let mut attributes = vec![
+            ("messaging.consumer.group.name", &*self.config.durable),
+            ("jetway.event", &*names.0),
+            ("messaging.message.id", &*names.1),
+            ("jetway.attempt", &*attempt),
+        ];
+        let error = match ended {
+            Ended::Failed(_) => Some("failed"),
+            Ended::Poison(_) => Some("poison"),
+            Ended::Abandoned => Some("abandoned"),
+            Ended::Handled | Ended::Duplicate => None,
+        };
+        attributes.extend(error.map(|error| (otlp::ERROR, error)));
+        let (parent, times) = (trace.parent_id.as_deref(), (start, telemetry::now()));
+        self.spans
+            .record_own("handle", &trace.to_string(), parent, times, &attributes);
     }
 
     async fn dispatch(&self, event: &Event) -> Ended {

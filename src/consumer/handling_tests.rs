@@ -28,6 +28,7 @@ async fn bench() -> Arc<Bench> {
         handlers: Handlers::default(),
         inbox: Inbox::open(pool).await.unwrap(),
         metrics: Metrics::default(),
+        spans: Spans::default(),
         stopping: CancellationToken::new(),
         abandoned: CancellationToken::new(),
     })

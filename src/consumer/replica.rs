@@ -19,6 +19,7 @@ use crate::jetstream::Link;
 use crate::jetstream::consumer::{self, Answer, Delivered, Next, Redelivery};
 use crate::message::Subject;
 use crate::tasks::{OnExit, Tasks};
+use crate::telemetry::otlp::Spans;
 
 /// Between two tries of what the server refused.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -34,6 +35,7 @@ pub struct Consumer {
     handlers: Handlers,
     inbox: Inbox,
     metrics: Metrics,
+    spans: Spans,
 }
 
 impl Consumer {
@@ -46,6 +48,7 @@ impl Consumer {
             handlers: Handlers::default(),
             inbox,
             metrics: Metrics::default(),
+            spans: Spans::default(),
         }
     }
 
@@ -54,6 +57,13 @@ impl Consumer {
     #[must_use]
     pub fn on(mut self, name: &str, version: &str, handle: impl Handle) -> Self {
         self.handlers.add(name, version, handle);
+        self
+    }
+
+    /// Leaves a span of each handling with `spans`; [`otlp::start`](crate::telemetry::otlp::start) makes them.
+    #[must_use]
+    pub fn spans(mut self, spans: Spans) -> Self {
+        self.spans = spans;
         self
     }
 
@@ -72,12 +82,14 @@ impl Consumer {
             handlers,
             inbox,
             metrics,
+            spans,
         } = self;
         let bench = Arc::new(Bench {
             config,
             handlers,
             inbox,
             metrics,
+            spans,
             stopping: shutdown.clone(),
             abandoned: CancellationToken::new(),
         });

@@ -38,6 +38,8 @@ pub const ERROR: &str = "error.type";
 pub struct Config {
     /// The collector's OTLP/HTTP address, such as `http://127.0.0.1:4318`; spans go to `/v1/traces` under it. None: no spans.
     pub otlp_endpoint: Option<String>,
+    /// What the collector shows as the service.
+    pub service_name: String,
     /// The share of all traces that is sampled, 0 to 1. What a device says is not to be sampled never is.
     pub sample_ratio: f64,
     /// How many spans may wait for the collector; what comes when it is full is dropped.
@@ -50,6 +52,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             otlp_endpoint: None,
+            service_name: "jetway".to_owned(),
             sample_ratio: 1.0,
             queue_max: 8_192,
             export_timeout_ms: 5_000,
@@ -121,7 +124,7 @@ pub struct Exporter {
     failed: bool,
 }
 
-/// Spans of the service `jetway`, and what sends them; none without an endpoint.
+/// Where spans are left, and what sends them; none without an endpoint.
 ///
 /// # Errors
 /// The endpoint cannot be used.
@@ -140,7 +143,7 @@ pub fn start(config: &Config) -> Result<Option<(Spans, Exporter)>, Error> {
             reason: error.to_string(),
         })?;
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-    let resource = Resource::builder().with_service_name("jetway");
+    let resource = Resource::builder().with_service_name(config.service_name.clone());
     exporter.set_resource(&resource.with_attribute(version).build());
     let (sender, queue) = mpsc::channel(config.queue_max);
     let sampler = Arc::new(Sampler {

@@ -106,6 +106,7 @@ fn a_configuration_that_cannot_be_used_is_told_all_its_faults() {
     let faulty = Config {
         otlp_endpoint: Some("https://collector".to_owned()),
         sample_ratio: 1.5,
+        service_name: "s".to_owned(),
         queue_max: 0,
         export_timeout_ms: 0,
     };

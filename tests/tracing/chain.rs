@@ -1,6 +1,13 @@
 //! One trace through all of it: the device's PUBLISH, the event worker, the event, the dead letter.
 
+use async_nats::jetstream::consumer::pull;
+use jetway::consumer::{Config, Consumer, Event, Failure, Handle, Inbox, Transaction};
+use jetway::jetstream::{Link, client};
+use jetway::tasks::{OnExit, Tasks};
+use jetway::telemetry::otlp;
 use serde_json::Value;
+use sqlx::SqlitePool;
+use tokio_util::sync::CancellationToken;
 
 use crate::collector::Collector;
 use crate::site::Site;
@@ -64,4 +71,76 @@ async fn a_report_and_its_event_are_one_trace_and_so_are_a_bad_one_and_its_dead_
     assert_eq!(dead.header("traceparent"), bad.header("traceparent"));
     assert!(bad.header("traceparent").contains(&kept.trace()));
     assert_ne!(kept.trace(), TRACE);
+}
+
+/// Fails the first time.
+struct Second;
+
+impl Handle for Second {
+    async fn handle(&self, event: &Event, _: &mut Transaction) -> Result<(), Failure> {
+        match event.attempt {
+            1 => Err(Failure::Retry("not yet".to_owned())),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_service_goes_on_with_the_trace_of_an_event_and_each_attempt_is_a_span() {
+    let collector = Collector::start().await;
+    let site = Site::start(&[("JETWAY_TELEMETRY_OTLP_ENDPOINT", &collector.endpoint())]).await;
+    let backend = site.backend().await;
+    let who = site.device();
+    let durable = pull::Config {
+        durable_name: Some("rules".to_owned()),
+        filter_subject: who.subject("application.device") + ".report.>",
+        backoff: vec![std::time::Duration::from_millis(100); 2],
+        max_deliver: 3,
+        ..pull::Config::default()
+    };
+    let stream = backend.stream("APPLICATION").await;
+    stream.create_consumer(durable).await.unwrap();
+
+    let stop = CancellationToken::new();
+    let tasks = Tasks::new(stop.clone());
+    let telemetry = otlp::Config {
+        otlp_endpoint: Some(collector.endpoint()),
+        service_name: "rules".to_owned(),
+        ..otlp::Config::default()
+    };
+    let (spans, exporter) = otlp::start(&telemetry).unwrap().unwrap();
+    tasks.spawn("spans", OnExit::Log, exporter.run(stop.clone()));
+    let nats = client::Config {
+        url: site.nats.url(),
+        ..client::Config::default()
+    };
+    let link = Link::connect(&nats).await.unwrap();
+    let pool = SqlitePool::connect("sqlite::memory:").await.unwrap();
+    let inbox = Inbox::open(pool).await.unwrap();
+    let consumer = Consumer::new(&link, Config::new("APPLICATION", "rules"), inbox);
+    let consumer = consumer
+        .on("device.property.reported", "1.0", Second)
+        .spans(spans);
+    tasks.spawn("rules", OnExit::Log, consumer.run(stop.clone()));
+
+    let mut device = site.connect(Protocol::V311, &who).await;
+    let report = r#"{"method":"report","params":{"temp":21.5}}"#;
+    assert_eq!(device.publish_acked(&who.reports(), report).await, 0);
+    let published = collector.span("PUBLISH", "device.name", &who.name).await;
+    let failed = collector.span("handle", "jetway.attempt", "1").await;
+    let handled = collector.span("handle", "jetway.attempt", "2").await;
+    for attempt in [&failed, &handled] {
+        assert_eq!(attempt.service, "rules");
+        assert_eq!(attempt.trace(), published.trace());
+        assert!(published.traceparent().contains(&attempt.parent()));
+        assert_eq!(
+            attempt.attribute("jetway.event"),
+            "device.property.reported"
+        );
+    }
+    assert_ne!(failed.traceparent(), handled.traceparent());
+    assert_eq!(failed.attribute("error.type"), "failed");
+    assert_eq!(handled.attribute("error.type"), "");
+    stop.cancel();
+    tasks.wait().await;
 }
