@@ -12,6 +12,10 @@ pub struct DeviceFilters {
     pub events: [String; 2],
     /// What became a dead letter: its own messages, and those of any durable.
     pub dead_letters: [String; 3],
+    /// What of its uplinks was replayed for a durable.
+    pub uplink_replays: [String; 2],
+    /// What of its events was.
+    pub event_replays: [String; 2],
     /// What waits for it.
     pub downlinks: [String; 1],
 }
@@ -21,15 +25,20 @@ impl DeviceFilters {
     #[must_use]
     pub fn new(device: &DeviceId) -> Self {
         let device = device_tokens(device);
+        let uplinks = [
+            format!("device.up.*.*.{device}"),
+            format!("device.up.*.{device}"),
+        ];
+        let events = [
+            format!("application.device.{device}.>"),
+            format!("application.v2.device.{device}.>"),
+        ];
+        let replay = |filter: &String| format!("replay.*.{filter}");
         Self {
-            uplinks: [
-                format!("device.up.*.*.{device}"),
-                format!("device.up.*.{device}"),
-            ],
-            events: [
-                format!("application.device.{device}.>"),
-                format!("application.v2.device.{device}.>"),
-            ],
+            uplink_replays: uplinks.each_ref().map(replay),
+            event_replays: events.each_ref().map(replay),
+            uplinks,
+            events,
             dead_letters: [
                 format!("dlq.events.{device}"),
                 format!("dlq.downlink.{device}"),

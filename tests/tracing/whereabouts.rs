@@ -142,6 +142,46 @@ async fn what_waits_for_the_device_is_told_and_who_has_handled_an_event() {
 }
 
 #[tokio::test]
+async fn an_event_that_fell_out_of_a_durable_is_told_with_its_replay() {
+    let site = Site::start(&[]).await;
+    let backend = site.backend().await;
+    let stream = backend.stream("APPLICATION").await;
+    let mut config = stream.cached_info().config.clone();
+    let replays = "replay.rules.>".to_owned();
+    if !config.subjects.contains(&replays) {
+        config.subjects.push(replays);
+        backend.jetstream.update_stream(config).await.unwrap();
+    }
+    let who = site.device();
+    let mut device = site.connect(Protocol::V311, &who).await;
+    let report = r#"{"method":"report","msgToken":"t","params":{"a":1}}"#;
+    assert_eq!(device.publish_acked(&who.reports(), report).await, 0);
+    let filter = who.subject("application.device") + ".report.>";
+    let event = backend.wait_for("APPLICATION", &filter, 1).await.remove(0);
+    let sequence = event.sequence.to_string();
+    let source = event.header("Jw-Source");
+    let dead = format!("dlq.durable.APPLICATION.rules.{sequence}");
+    let headers = [
+        ("Jw-Stream", "APPLICATION"),
+        ("Jw-Durable", "rules"),
+        ("Jw-Sequence", &sequence),
+        ("Jw-Reason", "max_deliveries"),
+        ("Jw-Attempts", "4"),
+        ("Jw-Source", source),
+    ];
+    backend.publish(&dead, &headers, "{}").await;
+    let replay = format!("replay.rules.{}", event.subject);
+    let headers = [("Jw-Replay", "1"), ("Jw-Source", source)];
+    backend.publish(&replay, &headers, "{}").await;
+    let story = trace(&site, &who, "t").await;
+    assert_eq!(steps(&story), ["uplink", "event", "dead_letter", "replay"]);
+    let dead = &story["steps"][2];
+    assert_eq!(dead["of"], format!("APPLICATION:{sequence}"));
+    assert_eq!(dead["detail"], "max_deliveries, durable rules, attempts 4");
+    assert_eq!(story["steps"][3]["of"], source);
+}
+
+#[tokio::test]
 async fn what_is_not_there_ends_with_a_failure() {
     let site = Site::shared().await;
     let who = site.device();

@@ -172,6 +172,7 @@ impl Search {
                 sources.contains(found.header("Jw-Source"))
             })
             .await?;
+        let replays = self.replays(&uplinks, &sources).await?;
         let tokens: HashSet<String> = uplinks.iter().filter_map(token).collect();
         let is_reply = |found: &Found| {
             let of_source = sources.iter().any(|source| {
@@ -187,7 +188,8 @@ impl Search {
                 is_reply(found) || is_asked(found)
             })
             .await?;
-        let stored = uplinks.iter().chain(&events).chain(&downlinks);
+        let stored = uplinks.iter().chain(&events).chain(&replays);
+        let stored = stored.chain(&downlinks);
         let places: HashSet<String> = stored.map(Found::place).collect();
         let dead = self
             .look("DLQ", &filters.dead_letters, later, |found| {
@@ -200,28 +202,57 @@ impl Search {
         let parts = [
             (What::Uplink, uplinks),
             (What::Event, events),
+            (What::Replay, replays),
             (What::DeadLetter, dead),
             (What::Downlink, downlinks),
         ];
-        let mut durables = search::durables(&self.jetstream, "DEVICE_UP").await?;
-        durables.extend(search::durables(&self.jetstream, "APPLICATION").await?);
-        let mut steps = Vec::new();
-        for (what, found) in &parts {
-            for found in found {
-                let mut step = Step::new(*what, found);
-                if matches!(what, What::Uplink | What::Event) {
-                    step.durables = search::handlings(&durables, found);
-                }
-                steps.push((found.stored, step));
-            }
-        }
-        steps.sort_by_key(|(stored, _)| *stored);
         Ok(Story {
             device: args.device.0.to_string(),
             asked: args.message.clone(),
-            steps: steps.into_iter().map(|(_, step)| step).collect(),
+            steps: self.steps(&parts).await?,
             unknown: self.unknown,
         })
+    }
+
+    /// What was found, in the order in which it was stored.
+    async fn steps(&self, parts: &[(What, Vec<Found>)]) -> Result<Vec<Step>> {
+        let mut durables = search::durables(&self.jetstream, "DEVICE_UP").await?;
+        durables.extend(search::durables(&self.jetstream, "APPLICATION").await?);
+        let mut steps = Vec::new();
+        for (what, found) in parts {
+            steps.extend(found.iter().map(|found| {
+                let mut step = Step::new(*what, found);
+                if matches!(what, What::Uplink | What::Event | What::Replay) {
+                    step.durables = search::handlings(&durables, found);
+                }
+                (found.stored, step)
+            }));
+        }
+        steps.sort_by_key(|(stored, _)| *stored);
+        Ok(steps.into_iter().map(|(_, step)| step).collect())
+    }
+
+    /// What of the uplinks, and of the events that were made of them, was replayed.
+    async fn replays(
+        &mut self,
+        uplinks: &[Found],
+        sources: &HashSet<String>,
+    ) -> Result<Vec<Found>> {
+        let later = (Start::Time(self.asked.from()), far());
+        let filters = self.filters.clone();
+        let ids: HashSet<&str> = uplinks.iter().map(|found| found.header("Jw-Id")).collect();
+        let mut replays = self
+            .look("DEVICE_UP", &filters.uplink_replays, later, |found| {
+                ids.contains(found.header("Jw-Id"))
+            })
+            .await?;
+        let events = self
+            .look("APPLICATION", &filters.event_replays, later, |found| {
+                sources.contains(found.header("Jw-Source"))
+            })
+            .await?;
+        replays.extend(events);
+        Ok(replays)
     }
 
     async fn look(

@@ -27,6 +27,8 @@ pub(super) enum What {
     Uplink,
     /// An application event was made of it.
     Event,
+    /// It was published again, for one durable alone.
+    Replay,
     /// It could not be handled or delivered.
     DeadLetter,
     /// A message waits for the device.
@@ -68,6 +70,7 @@ impl Step {
                 header("Jw-Source"),
                 header("Jw-Event"),
             ),
+            What::Replay => (header("Jw-Id"), header("Jw-Source"), header("Jw-Event")),
             What::DeadLetter => (String::new(), dead_of(found), reason(found)),
             What::Downlink => (header("Nats-Msg-Id"), String::new(), header("Jw-Type")),
         };
@@ -104,6 +107,7 @@ fn reason(dead: &Found) -> String {
     for (name, before) in [
         ("Jw-Path", " at "),
         ("Jw-Rule", ": "),
+        ("Jw-Detail", ": "),
         ("Jw-Durable", ", durable "),
         ("Jw-Attempts", ", attempts "),
     ] {
@@ -141,6 +145,7 @@ impl fmt::Display for Step {
         let what = match self.what {
             What::Uplink => "stored",
             What::Event => "event",
+            What::Replay => "replayed",
             What::DeadLetter => "dead letter",
             What::Downlink => "waits for the device",
         };
