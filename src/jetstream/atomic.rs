@@ -10,6 +10,8 @@
 //! - An open batch is in the memory of the leader and gone after 10 s, or with the leader: its commit is answered 10176, and
 //!   with 503 (no responders) while there is no leader. 50 may be open in a stream (10210).
 //! - A commit without an answer may be stored or not; `kill -9` of the server never left a part of a batch.
+//! - Its messages are ordinary publishes: who subscribes to their subjects without a consumer gets them at once, also those of a
+//!   batch that is never stored. Consumers get what is stored.
 //! - On file storage a commit costs a sync, some milliseconds: worth it for many messages, slow for few.
 
 use std::time::Duration;
