@@ -23,6 +23,7 @@ use crate::jetstream::{Link, Reader, provision};
 use crate::mapping::{Fallen, Mapping, Original};
 use crate::message::Message;
 use crate::telemetry;
+use crate::telemetry::otlp::{self, Spans};
 
 const ADVISORIES: &str = "JETWAY_ADVISORIES";
 /// Advisories in the hands of one gateway.
@@ -52,6 +53,7 @@ pub struct Collector {
     durables: Vec<(String, String)>,
     collected: Family<Labels, Counter>,
     failures: Counter,
+    spans: Spans,
 }
 
 /// `io.nats.jetstream.advisory.v1.max_deliver` and `….terminated`.
@@ -87,9 +89,9 @@ impl Advisory {
 }
 
 impl Collector {
-    /// Collects for these durables, each its stream and name; nothing is asked yet.
+    /// Collects for these durables, each its stream and name, and leaves spans with `spans`; nothing is asked yet.
     #[must_use]
-    pub fn new(link: &Link, durables: Vec<(String, String)>) -> Self {
+    pub fn new(link: &Link, durables: Vec<(String, String)>, spans: Spans) -> Self {
         Self {
             link: link.clone(),
             dead_letters: Reader::new(link, STREAM),
@@ -97,6 +99,7 @@ impl Collector {
             durables,
             collected: Family::default(),
             failures: Counter::default(),
+            spans,
         }
     }
 
@@ -194,6 +197,7 @@ impl Collector {
 
     async fn keep(&mut self, advisory: &Advisory) -> Result<(), Error> {
         let fallen = advisory.fallen();
+        let start = telemetry::now();
         let stored = self.original(&advisory.stream, advisory.stream_seq).await?;
         let original = stored.as_ref().map(|(message, stored_ms)| Original {
             message,
@@ -201,6 +205,8 @@ impl Collector {
         });
         let bytes_max = self.link.client.server_info().max_payload;
         let letter = Mapping::dead_delivery(&fallen, original.as_ref(), bytes_max);
+        let traceparent = letter.headers.get("traceparent").unwrap_or_default();
+        let traceparent = traceparent.to_owned();
         if self.store_once(letter, original.as_ref()).await? {
             let (durable, reason) = (advisory.consumer.clone(), fallen.reason);
             let labels = Labels { durable, reason };
@@ -208,6 +214,15 @@ impl Collector {
             let (stream, durable, sequence) = (fallen.stream, fallen.durable, fallen.sequence);
             let (reason, attempts) = (fallen.reason, fallen.attempts);
             tracing::warn!(stream, durable, sequence, reason, attempts, "dead letter");
+            let source = format!("{stream}:{sequence}");
+            let attributes = [
+                ("messaging.consumer.group.name", durable),
+                ("jetway.source", &*source),
+                (otlp::ERROR, reason),
+            ];
+            let end = telemetry::now();
+            self.spans
+                .record("dead letter", &traceparent, start, end, &attributes);
         }
         self.acknowledge(&fallen).await;
         Ok(())

@@ -61,7 +61,6 @@ impl Parts<'_> {
         stop: CancellationToken,
     ) -> Result<Gateway> {
         telemetry::register_process(&mut self.metrics);
-        self.start_spans()?;
         let node = format!("{:016x}", telemetry::random_u64());
         self.start_events(&node).await?;
         let run = pulse::run(self.link.clone(), self.services_stop.clone());

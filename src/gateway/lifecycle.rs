@@ -208,6 +208,7 @@ impl Gateway {
             metrics,
             spans: Spans::default(),
         };
+        parts.start_spans()?;
         parts.start_watch(watch);
         let gateway = match authenticator {
             Some(authenticator) => {

@@ -88,7 +88,6 @@ impl Parts<'_> {
             stores.application.clone(),
             stores.dead_letters.clone(),
         ];
-        self.start_spans()?;
         let shared = self.shared(authenticator, stores, ownership, run);
         self.start_downlinks(&shared, uplink.clone()).await?;
         self.start_ownership(&shared).await?;
@@ -137,7 +136,7 @@ impl Parts<'_> {
         let durables = self.mapping.durables.iter();
         let durables = durables.filter(|durable| durable.dead_letters);
         let durables = durables.map(|durable| (durable.stream.clone(), durable.name.clone()));
-        let collector = Collector::new(&self.link, durables.collect());
+        let collector = Collector::new(&self.link, durables.collect(), self.spans.clone());
         collector.register(&mut self.metrics);
         let run = collector.run(self.services_stop.clone());
         self.services.spawn("dead letters", OnExit::Shutdown, run);

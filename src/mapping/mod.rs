@@ -13,6 +13,7 @@ mod dead;
 mod downlink;
 mod durables;
 mod envelope;
+mod error;
 mod explain;
 mod fallen;
 mod header;
@@ -39,6 +40,7 @@ pub use dead::{Death, EventDeath};
 pub use downlink::{Downlink, Expiry};
 pub use durables::Durable;
 pub use envelope::{CONTENT_TYPE, DeviceMessage, UserProperty};
+pub use error::Error;
 pub use explain::Explanation;
 pub use fallen::{Fallen, Original};
 pub use held::Holder;
@@ -51,33 +53,3 @@ pub use streams::Stream;
 pub use subject::{Presence, SUBJECT_BYTES_MAX, downlink_subject, events_cursor, product_token};
 pub use traces::{DeviceFilters, EVENT_CURSORS};
 pub use uplink::{Receipt, Uplink};
-
-/// Why a message cannot be mapped.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// An uplink on a topic that is none of the device's up topics.
-    #[error("topic {0:?} is no up topic of the device")]
-    Unmapped(String),
-    /// A downlink on a subject of no down rule.
-    #[error("subject {0:?} is of no down rule")]
-    Subject(String),
-    /// A subject that NATS could refuse.
-    #[error("subject has {0} bytes, expected at most {SUBJECT_BYTES_MAX}")]
-    SubjectTooLong(usize),
-    /// Headers that JetStream would refuse.
-    #[error("headers have {0} bytes, expected at most {max}", max = header::BYTES_MAX)]
-    HeadersTooLong(usize),
-    /// A header or a field of [`DeviceMessage`] in a downlink.
-    #[error("{place}: found {found:?}, expected {expected}")]
-    Value {
-        /// Which, such as `header Jw-Qos` or `field topic`.
-        place: &'static str,
-        /// Its start.
-        found: String,
-        /// What it can be.
-        expected: String,
-    },
-    /// A downlink that says it is a [`DeviceMessage`] and is none.
-    #[error("payload is no jetway.v1.DeviceMessage: {0}")]
-    Protobuf(String),
-}

@@ -1,11 +1,15 @@
 //! `jetway trace`: where a message is, asked by its msgToken, its id and its time.
 
+use async_nats::jetstream::AckKind;
+use async_nats::jetstream::consumer::PullConsumer;
+use futures_util::StreamExt as _;
 use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+use crate::collector::Collector;
 use crate::site::{Registered, Site};
-use crate::support::{Backend, Protocol, jetway, jetway_fails};
+use crate::support::{Backend, Protocol, jetway, jetway_fails, within};
 
 async fn trace(site: &Site, who: &Registered, message: &str) -> Value {
     let device = format!("{}/{}", who.product, who.name);
@@ -142,43 +146,55 @@ async fn what_waits_for_the_device_is_told_and_who_has_handled_an_event() {
 }
 
 #[tokio::test]
-async fn an_event_that_fell_out_of_a_durable_is_told_with_its_replay() {
-    let site = Site::start(&[]).await;
+async fn an_event_that_fell_out_of_a_durable_is_told_with_its_replay_and_is_in_the_trace() {
+    let collector = Collector::start().await;
+    let site = Site::start(&[("JETWAY_TELEMETRY_OTLP_ENDPOINT", &collector.endpoint())]).await;
     let backend = site.backend().await;
-    let stream = backend.stream("APPLICATION").await;
-    let mut config = stream.cached_info().config.clone();
-    let replays = "replay.rules.>".to_owned();
-    if !config.subjects.contains(&replays) {
-        config.subjects.push(replays);
-        backend.jetstream.update_stream(config).await.unwrap();
-    }
     let who = site.device();
     let mut device = site.connect(Protocol::V311, &who).await;
     let report = r#"{"method":"report","msgToken":"t","params":{"a":1}}"#;
     assert_eq!(device.publish_acked(&who.reports(), report).await, 0);
-    let filter = who.subject("application.device") + ".report.>";
-    let event = backend.wait_for("APPLICATION", &filter, 1).await.remove(0);
-    let sequence = event.sequence.to_string();
-    let source = event.header("Jw-Source");
-    let dead = format!("dlq.durable.APPLICATION.rules.{sequence}");
-    let headers = [
-        ("Jw-Stream", "APPLICATION"),
-        ("Jw-Durable", "rules"),
-        ("Jw-Sequence", &sequence),
-        ("Jw-Reason", "max_deliveries"),
-        ("Jw-Attempts", "4"),
-        ("Jw-Source", source),
-    ];
-    backend.publish(&dead, &headers, "{}").await;
-    let replay = format!("replay.rules.{}", event.subject);
-    let headers = [("Jw-Replay", "1"), ("Jw-Source", source)];
-    backend.publish(&replay, &headers, "{}").await;
+    events(&backend, &who, 1).await;
+
+    // A service that says that it will never go well.
+    let stream = backend.stream("APPLICATION").await;
+    let durable: PullConsumer = stream.get_consumer("app-events").await.unwrap();
+    let mut messages = durable.messages().await.unwrap();
+    let event = loop {
+        let message = within("an event", messages.next()).await.unwrap().unwrap();
+        if message.subject.contains(".report.") {
+            message.ack_with(AckKind::Term).await.unwrap();
+            break message;
+        }
+        message.ack().await.unwrap();
+    };
+    let sequence = event.info().unwrap().stream_sequence;
+    let of = format!("APPLICATION:{sequence}");
+    let dead = "dlq.durable.APPLICATION.app-events.>";
+    backend.wait_for("DLQ", dead, 1).await;
     let story = trace(&site, &who, "t").await;
-    assert_eq!(steps(&story), ["uplink", "event", "dead_letter", "replay"]);
-    let dead = &story["steps"][2];
-    assert_eq!(dead["of"], format!("APPLICATION:{sequence}"));
-    assert_eq!(dead["detail"], "max_deliveries, durable rules, attempts 4");
-    assert_eq!(story["steps"][3]["of"], source);
+    assert_eq!(steps(&story), ["uplink", "event", "dead_letter"]);
+    let (uplink, dead) = (&story["steps"][0], &story["steps"][2]);
+    assert_eq!(dead["of"], of);
+    let detail = dead["detail"].as_str().unwrap();
+    assert!(
+        detail.starts_with("terminated, durable app-events"),
+        "{detail}"
+    );
+
+    let nats = site.nats.url();
+    let replay = ["dlq", "replay", "--durable", "app-events"];
+    jetway(&replay, &[("JETWAY_NATS_URL", &nats)]);
+    let story = trace(&site, &who, "t").await;
+    assert_eq!(steps(&story), ["uplink", "event", "replay"]);
+    let replay = &story["steps"][2];
+    assert_eq!(replay["of"], format!("DEVICE_UP:{}", uplink["sequence"]));
+    assert_eq!(replay["durables"].as_array().unwrap().len(), 1, "{replay}");
+
+    let kept = collector.span("dead letter", "jetway.source", &of).await;
+    let traceparent = uplink["traceparent"].as_str().unwrap();
+    assert!(traceparent.contains(&kept.trace()));
+    assert_eq!(kept.attribute("error.type"), "terminated");
 }
 
 #[tokio::test]

@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::Serialize;
 use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use super::search::{Found, Handling};
+use crate::event::iso8601;
 
 /// Everything about what was asked for.
 #[derive(Debug, Serialize)]
@@ -120,11 +120,8 @@ fn reason(dead: &Found) -> String {
 
 /// A time with milliseconds, in UTC.
 pub(super) fn rfc3339(time: OffsetDateTime) -> String {
-    let ms = time.unix_timestamp_nanos() / 1_000_000;
-    let time = OffsetDateTime::from_unix_timestamp_nanos(ms * 1_000_000);
-    time.ok()
-        .and_then(|time| time.format(&Rfc3339).ok())
-        .unwrap_or_default()
+    let ms = u64::try_from(time.unix_timestamp_nanos() / 1_000_000);
+    iso8601(ms.unwrap_or_default())
 }
 
 impl fmt::Display for Story {
