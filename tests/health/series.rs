@@ -54,6 +54,9 @@ async fn g38_the_number_of_series_does_not_depend_on_devices() {
     live(&setting, 0).await;
     let normal = "jetway_disconnects_total{reason=\"normal\"}";
     setting.site.counted(normal, 1.0).await;
+    // What it reported is no report.
+    let dead = "jetway_dlq_messages{origin=\"events\",reason=\"shape\"}";
+    setting.site.counted(dead, 1.0).await;
     setting.row("a first look", |_| true).await;
     let one = series(&setting).await;
     for family in ["disconnects", "connects_rejected", "auth_denied"] {
