@@ -16,7 +16,7 @@ use crate::jetstream::{Permit, Receipts, Refusal};
 use crate::mapping::Holder;
 use crate::mqtt::{Packet, PacketId, Publish, QoS};
 use crate::session::{Admission, CloseReason};
-use crate::uplink::{Error, Prepared, not_stored};
+use crate::uplink::{Error, Prepared, Uplink, not_stored};
 
 type WaitingPermit = Pin<Box<dyn Future<Output = Permit> + Send>>;
 /// Gives the packet identifier under which nothing is held.
@@ -256,6 +256,10 @@ impl Driver {
                 tracing::debug!(
                     device = %self.sender.device.id, topic = %publish.topic, %error, "publish denied"
                 );
+                if let Some(dead) = Uplink::dead(&self.sender, publish, &error) {
+                    let device = &self.sender.device.id;
+                    self.shared.dead_letters.leave(device, dead);
+                }
                 self.session.handle_denied(error.problem());
             }
         }

@@ -7,6 +7,7 @@ use bytestring::ByteString;
 
 use super::{Config, Metrics};
 use crate::auth::Authenticator;
+use crate::dlq::DeadLetters;
 use crate::downlink::{self, Delivery, Finished, Reports, Retained, Shares};
 use crate::jetstream::Reader;
 use crate::mapping::Mapping;
@@ -54,6 +55,8 @@ pub struct Shared {
     pub reports: Reports,
     /// What becomes of downlinks that devices are done with.
     pub finished: Finished,
+    /// What becomes of uplinks that have no place in a stream.
+    pub dead_letters: DeadLetters,
     /// What services ask devices that are connected here.
     pub asks: Board,
     /// Counters of connections.

@@ -38,9 +38,19 @@ impl DeadLetters {
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "dead_letters_lost",
-            "Dead letters that the stream refused",
+            "Dead letters that the stream refused, or that had no room",
             self.lost.clone(),
         );
+    }
+
+    /// Leaves a dead letter of a device to be kept; none waits for it, so one that has no room is lost, which is counted.
+    pub fn leave(&self, device: &DeviceId, message: Message) {
+        let Some(permit) = self.publisher.try_permit(message.wire_bytes()) else {
+            self.lost.inc();
+            return;
+        };
+        let key = Mapping::device_tokens(device);
+        self.publisher.publish(&key, message, None, permit, None);
     }
 
     /// Keeps a dead letter of a device; whether it is stored.

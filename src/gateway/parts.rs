@@ -400,7 +400,7 @@ impl Parts<'_> {
             reader: reader.clone(),
             metrics: downlinks.clone(),
             reports: reports.clone(),
-            dead_letters,
+            dead_letters: dead_letters.clone(),
             tasks: tasks.clone(),
         });
         let router = Arc::<Router<_>>::default();
@@ -437,6 +437,7 @@ impl Parts<'_> {
             retained: Retained::new(&self.link, Arc::clone(&self.mapping)),
             reports,
             finished,
+            dead_letters,
             asks: Board::new(self.config.rpc.device_requests_max),
             metrics,
             downlinks,

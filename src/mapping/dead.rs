@@ -1,5 +1,8 @@
 //! Dead letters: what a message that cannot be delivered becomes.
 
+use bytestring::ByteString;
+
+use super::Error;
 use super::header;
 use super::rules::Mapping;
 use super::subject;
@@ -66,10 +69,6 @@ impl Mapping {
             received_ms,
             ..
         } = *death;
-        let words = |text: &str| {
-            let text = text.get(..text.floor_char_boundary(WORDS_BYTES_MAX));
-            header::value(&text.unwrap_or_default().into())
-        };
         let mut headers = Headers::with_capacity(stored.headers.iter().count() + 10);
         headers.push(REASON, death.reason);
         headers.push(RULE, words(death.rule));
@@ -97,6 +96,30 @@ impl Mapping {
         Some((created, sequence.parse().ok()?))
     }
 
+    /// An uplink that has no place in a stream: `dlq.uplink.<productID>.<deviceName>`, with its topic, QoS and payload. No other
+    /// message has its `id`.
+    #[must_use]
+    pub fn dead_uplink(
+        device: &DeviceId,
+        publish: &Publish,
+        error: &Error,
+        id: &str,
+        now_ms: u64,
+    ) -> Message {
+        let mut headers = Headers::with_capacity(7);
+        headers.push(REASON, error.reason());
+        headers.push(RULE, words(&error.to_string()));
+        headers.push(header::TS, now_ms.to_string());
+        headers.push(header::MSG_ID, format!("dead.{id}"));
+        push_known(&mut headers, publish);
+        push_content_type(&mut headers, publish);
+        Message {
+            subject: format!("dlq.uplink.{}", subject::device_tokens(device)).into(),
+            headers,
+            payload: publish.payload.clone(),
+        }
+    }
+
     /// A downlink that its device does not get: `dlq.downlink.<productID>.<deviceName>`, payload and headers as they were in
     /// `stored`, or as far as they are known from `publish`; none if nothing is known. The same message and device give the same
     /// message id each time.
@@ -112,8 +135,7 @@ impl Mapping {
         headers.push(REASON, death.reason);
         headers.push(header::TS, death.now_ms.to_string());
         if let Some(publish) = publish {
-            headers.push(header::TOPIC, header::value(&publish.topic));
-            headers.push(header::QOS, header::qos(publish.qos));
+            push_known(&mut headers, publish);
         }
         if let Some(sequence) = death.sequence {
             headers.push(header::KEPT_SEQUENCE, sequence.to_string());
@@ -125,9 +147,7 @@ impl Mapping {
                 stored.payload.clone()
             }
             (None, Some(publish)) => {
-                if let Some(content_type) = &publish.properties.content_type {
-                    headers.push(header::CONTENT_TYPE, header::content_type(content_type));
-                }
+                push_content_type(&mut headers, publish);
                 publish.payload.clone()
             }
             (None, None) => return None,
@@ -137,6 +157,23 @@ impl Mapping {
             headers,
             payload,
         })
+    }
+}
+
+/// A text of ours or of a device, cut to what a header has room for.
+fn words(text: &str) -> ByteString {
+    let text = text.get(..text.floor_char_boundary(WORDS_BYTES_MAX));
+    header::value(&text.unwrap_or_default().into())
+}
+
+fn push_known(headers: &mut Headers, publish: &Publish) {
+    headers.push(header::TOPIC, header::value(&publish.topic));
+    headers.push(header::QOS, header::qos(publish.qos));
+}
+
+fn push_content_type(headers: &mut Headers, publish: &Publish) {
+    if let Some(content_type) = &publish.properties.content_type {
+        headers.push(header::CONTENT_TYPE, header::content_type(content_type));
     }
 }
 

@@ -34,3 +34,16 @@ pub enum Error {
     #[error("payload is no jetway.v1.DeviceMessage: {0}")]
     Protobuf(String),
 }
+
+impl Error {
+    /// A word of a fixed set.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::Unmapped(_) | Self::Subject(_) => "unmapped",
+            Self::SubjectTooLong(_) => "subject_too_long",
+            Self::HeadersTooLong(_) => "headers_too_long",
+            Self::Value { .. } => "value",
+            Self::Protobuf(_) => "protobuf",
+        }
+    }
+}

@@ -150,14 +150,27 @@ impl Uplink {
             received_ms: telemetry::now_unix_ms(),
             traceparent: &traceparent(sender.trace, number, &self.spans),
         };
+        // Also of a message that cannot be mapped: its dead letter has it.
+        sender.prepared = number;
         let identity = identity(&sender.device, &address)?;
         let uplink = self.mapping.uplink(identity, &address, publish, &receipt)?;
-        sender.prepared = number;
         let span = Span::of(&self.spans, &uplink.message, receipt.traceparent);
         Ok(Prepared {
             span,
             ..uplink.into()
         })
+    }
+
+    /// What becomes of a message that [`Self::prepare`] could not map; none if it was not the device's to send.
+    #[must_use]
+    pub fn dead(sender: &Sender, publish: &Publish, error: &Error) -> Option<Message> {
+        let Error::Unmapped(error) = error else {
+            return None;
+        };
+        let id = format!("{}.{}", sender.connection_id, sender.prepared);
+        let now_ms = telemetry::now_unix_ms();
+        let dead = Mapping::dead_uplink(&sender.device.id, publish, error, &id, now_ms);
+        Some(dead)
     }
 
     /// The same of a QoS 2 message that waits for its PUBREL; `session` names the session that it is of.

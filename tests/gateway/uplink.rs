@@ -7,7 +7,7 @@ use jetway::telemetry::now_unix_ms;
 use rumqttc::v5::mqttbytes::v5::PublishProperties;
 
 use crate::site::{BOTH, Registered, Site};
-use crate::support::{Connect, Device, Protocol, Publish, Stored};
+use crate::support::{Connect, Device, Protocol, Publish, Stored, eventually};
 
 /// A topic's head for each handle, and the type that a backend service is told.
 const HANDLES: [(&str, &str, &str); 8] = [
@@ -284,5 +284,48 @@ async fn g07_messages_of_a_device_are_stored_and_acknowledged_in_the_order_sent(
             stored.eq((0..COUNT).map(|number| number.to_string())),
             "{protocol:?}: messages are missing, repeated or out of order"
         );
+    }
+}
+
+#[tokio::test]
+async fn g08_what_cannot_be_mapped_is_one_dead_letter_and_the_connection_stays() {
+    let site = Site::shared().await;
+    let backend = site.backend().await;
+    let who = site.device();
+    let mut device = site.connect(Protocol::V5, &who).await;
+    // More than JetStream takes as headers.
+    let mut publish = Publish::new(&who.reports(), "too much");
+    publish.properties = Some(PublishProperties {
+        user_properties: vec![("name".to_owned(), "x".repeat(60_000)); 2],
+        content_type: Some("text/plain".to_owned()),
+        ..PublishProperties::default()
+    });
+    for _ in 0..2 {
+        device.publish(publish.clone());
+        assert_eq!(device.acked().await.unwrap().reason, 0x97);
+    }
+    // What is not the device's to send is nobody's loss.
+    device.publish(Publish::new("$thing/up/property/other/one", "denied"));
+    assert_eq!(device.acked().await.unwrap().reason, 0x87);
+    assert_eq!(device.publish_acked(&who.reports(), "{}").await, 0);
+
+    let filter = format!("dlq.uplink.*.{}", who.name);
+    let dead = eventually("two dead letters", async || {
+        let dead = backend.messages("DLQ", &filter).await;
+        if dead.len() == 2 {
+            Ok(dead)
+        } else {
+            Err(format!("{dead:?}"))
+        }
+    })
+    .await;
+    for dead in &dead {
+        assert_eq!(dead.text(), "too much");
+        assert_eq!(dead.header("Jw-Reason"), "headers_too_long");
+        assert_eq!(dead.header("Jw-Topic"), who.reports());
+        assert_eq!(dead.header("Jw-Qos"), "1");
+        assert_eq!(dead.header("Content-Type"), "text/plain");
+        let rule = dead.header("Jw-Rule");
+        assert!(rule.starts_with("headers have"), "{rule}");
     }
 }
