@@ -51,6 +51,8 @@ impl Servers {
         let mut child = Command::new(env!("CARGO_BIN_EXE_jetway"))
             .args(["run", "--json"])
             .env("JETWAY_NATS_URL", nats.url())
+            // Events are made by whoever has that role: this is the way into the stream.
+            .env("JETWAY_ROLES", r#"["gateway"]"#)
             .env("JETWAY_DATABASE_URL", database)
             .env("JETWAY_MQTT_LISTEN", "127.0.0.1:0")
             .env("JETWAY_HTTP_LISTEN", "127.0.0.1:0")
