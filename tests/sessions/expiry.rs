@@ -36,7 +36,7 @@ async fn a_session_expires_with_nobody_there() {
     let site = Site::start().await;
     let mut gateway = site.node().await;
     let short = Hello {
-        expiry_s: 1,
+        expiry_s: 4,
         ..Hello::new(Version::V5, "short")
     };
     let (client, _) = Client::connect(gateway.mqtt(), &short).await;
