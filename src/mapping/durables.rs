@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::rule::is_token;
 use super::settings::{Settings, Tree};
-use super::source::{At, Entry, Fault, to_json};
-use super::streams::{Filed, Kind};
+use super::source::{At, Entry, Fault};
+use super::streams::{Filed, Key, Kind, read_keys, read_name};
 use super::subject::{intersect, replay_filter};
 
 /// A durable consumer that must exist.
@@ -26,8 +25,7 @@ pub struct Durable {
     pub dead_letters: bool,
 }
 
-/// Key, whether each durable must say it, and what it must be.
-const KEYS: [(&str, bool, Kind); 10] = [
+const KEYS: [Key; 10] = [
     ("description", false, Kind::Text),
     ("filters", true, Kind::Filters),
     ("filters_handle_tree", false, Kind::Filters),
@@ -70,34 +68,11 @@ impl<'s> Declared<'s> {
 
     /// Reads a `[[durable]]`.
     pub(super) fn read(&mut self, entry: &mut Entry<'_, '_>) {
-        let mut known = vec!["name", "stream"];
-        known.extend(KEYS.iter().map(|(key, ..)| *key));
-        entry.only(&known);
-        let mut keys = BTreeMap::new();
-        for (key, _, kind) in &KEYS {
-            let Some(found) = entry.value(key) else {
-                continue;
-            };
-            let fill = |text: &str| text.replace("{protocol}", &self.settings.protocol);
-            let json = found.map(|value| to_json(value, &fill));
-            if let Some(value) = kind.read(&json.value) {
-                keys.insert((*key).to_owned(), json.map(|_| value));
-            } else {
-                let (found, expected) = (&json.value, kind.expected());
-                let message = format!("key `{key}`: found {found}, expected {expected}");
-                entry.fault(&json.place, message);
-            }
-        }
+        let keys = read_keys(entry, &["name", "stream"], &KEYS, self.settings);
         let stream = entry.text("stream");
-        let Some(name) = entry.required_text("name") else {
+        let Some(name) = read_name(entry) else {
             return;
         };
-        if !is_token(&name.value) {
-            let found = &name.value;
-            let message =
-                format!("key `name`: found {found:?}, expected letters, digits, `_` and `-`");
-            entry.fault(&name.place, message);
-        }
         match self.list.iter_mut().find(|own| own.name == name.value) {
             Some(own) => {
                 own.stream = stream.or_else(|| own.stream.take());

@@ -38,8 +38,10 @@ pub(super) enum Kind {
     Transform,
 }
 
-/// Key, whether each stream must say it (SUBJECTS §5), and what it must be.
-const KEYS: [(&str, bool, Kind); 21] = [
+/// Key, whether each must say it (SUBJECTS §5), and what it must be.
+pub(super) type Key = (&'static str, bool, Kind);
+
+const KEYS: [Key; 21] = [
     ("description", false, Kind::Text),
     ("subjects", true, Kind::Filters),
     ("subjects_handle_tree", false, Kind::Filters),
@@ -88,6 +90,45 @@ pub(super) struct Declaration {
     keys: BTreeMap<String, At<Value>>,
 }
 
+/// Reads the keys of a stream or durable, beside `others`.
+pub(super) fn read_keys(
+    entry: &mut Entry<'_, '_>,
+    others: &[&str],
+    keys: &[Key],
+    settings: &Settings,
+) -> BTreeMap<String, At<Value>> {
+    let own = keys.iter().map(|(key, ..)| *key);
+    let known: Vec<&str> = others.iter().copied().chain(own).collect();
+    entry.only(&known);
+    let mut read = BTreeMap::new();
+    for (key, _, kind) in keys {
+        let Some(found) = entry.value(key) else {
+            continue;
+        };
+        let fill = |text: &str| text.replace("{protocol}", &settings.protocol);
+        let json = found.map(|value| to_json(value, &fill));
+        if let Some(value) = kind.read(&json.value) {
+            read.insert((*key).to_owned(), json.map(|_| value));
+        } else {
+            let (found, expected) = (&json.value, kind.expected());
+            let message = format!("key `{key}`: found {found}, expected {expected}");
+            entry.fault(&json.place, message);
+        }
+    }
+    read
+}
+
+/// Reads the name of a stream or durable.
+pub(super) fn read_name(entry: &mut Entry<'_, '_>) -> Option<At<String>> {
+    let name = entry.required_text("name")?;
+    if !is_token(&name.value) {
+        let found = &name.value;
+        let message = format!("key `name`: found {found:?}, expected letters, digits, `_` and `-`");
+        entry.fault(&name.place, message);
+    }
+    Some(name)
+}
+
 impl<'s> Declared<'s> {
     pub(super) fn new(settings: &'s Settings) -> Self {
         Self {
@@ -98,33 +139,10 @@ impl<'s> Declared<'s> {
 
     /// Reads a `[[stream]]`.
     pub(super) fn read(&mut self, entry: &mut Entry<'_, '_>) {
-        let mut known = vec!["name"];
-        known.extend(KEYS.iter().map(|(key, ..)| *key));
-        entry.only(&known);
-        let mut keys = BTreeMap::new();
-        for (key, _, kind) in &KEYS {
-            let Some(found) = entry.value(key) else {
-                continue;
-            };
-            let fill = |text: &str| text.replace("{protocol}", &self.settings.protocol);
-            let json = found.map(|value| to_json(value, &fill));
-            if let Some(value) = kind.read(&json.value) {
-                keys.insert((*key).to_owned(), json.map(|_| value));
-            } else {
-                let (found, expected) = (&json.value, kind.expected());
-                let message = format!("key `{key}`: found {found}, expected {expected}");
-                entry.fault(&json.place, message);
-            }
-        }
-        let Some(name) = entry.required_text("name") else {
+        let keys = read_keys(entry, &["name"], &KEYS, self.settings);
+        let Some(name) = read_name(entry) else {
             return;
         };
-        if !is_token(&name.value) {
-            let found = &name.value;
-            let message =
-                format!("key `name`: found {found:?}, expected letters, digits, `_` and `-`");
-            entry.fault(&name.place, message);
-        }
         match self
             .list
             .iter_mut()
