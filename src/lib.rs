@@ -26,6 +26,7 @@ pub mod downlink;
 pub mod events;
 pub mod expiry;
 pub mod health;
+pub mod outbox;
 pub mod ownership;
 pub mod rpc;
 pub mod status;
@@ -38,6 +39,7 @@ pub mod cli;
 pub mod config;
 pub mod gateway;
 
+pub mod database;
 pub mod device;
 pub mod event;
 pub mod message;

@@ -14,12 +14,23 @@ type Layer = (
 /// `a::b` is a part of `a` with a rule of its own. Modules of the `root` layer may import everything.
 const LAYERS: &[Layer] = &[
     ("word", &["device", "event", "message", "mqtt"], &[]),
-    ("service", &["tasks", "telemetry", "schema"], &[]),
+    (
+        "service",
+        &["tasks", "telemetry", "schema", "database"],
+        &[],
+    ),
     ("pure", &["session", "mapping", "auth::acl"], &["word"]),
-    ("meaning", &["thing"], &["word", "pure"]),
+    ("meaning", &["thing", "position"], &["word", "pure"]),
     (
         "edge",
-        &["net", "auth", "jetstream", "outbox::store", "registry"],
+        &[
+            "net",
+            "auth",
+            "jetstream",
+            "broker",
+            "outbox::store",
+            "registry",
+        ],
         &["word", "service"],
     ),
     ("routing", &["router"], &["word", "edge"]),
@@ -53,7 +64,7 @@ const LAYERS: &[Layer] = &[
     ),
     (
         "over flows",
-        &["expiry", "rpc"],
+        &["expiry", "rpc", "jobs"],
         &[
             "word",
             "service",
@@ -82,7 +93,15 @@ const LAYERS: &[Layer] = &[
 ];
 
 /// Layers without side effects, `mqtt` among them, and what their code must not name.
-const PURE: &[&str] = &["mqtt", "event", "session", "mapping", "auth::acl", "thing"];
+const PURE: &[&str] = &[
+    "mqtt",
+    "event",
+    "session",
+    "mapping",
+    "auth::acl",
+    "thing",
+    "position",
+];
 const IMPURE: &[&str] = &["async", "tokio", "tracing", "Instant::now", "SystemTime"];
 
 /// Top-level entries; what starts with a dot belongs to a tool.

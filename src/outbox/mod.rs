@@ -1,0 +1,9 @@
+//! Transactional outbox: events written in the transaction of what they tell about, and published afterwards.
+//!
+//! Invariants: an event is stored with its business row or not at all; it is published in the order of its aggregate; it is
+//! removed only after a broker said that it has it, or by an operator.
+
+pub mod publisher;
+pub mod store;
+
+pub use publisher::{Answer, Publisher, Row};

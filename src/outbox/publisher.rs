@@ -1,0 +1,36 @@
+//! Where events go: one trait, a broker each.
+
+use super::store::Event;
+
+/// An event in the hands of a relay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// Its place in the outbox; rises within an aggregate.
+    pub id: i64,
+    /// The event.
+    pub event: Event,
+    /// When it was handed to a broker first without an answer that is known, Unix milliseconds; none if it never was. Such a
+    /// row may be with the broker already.
+    pub tried_ms: Option<i64>,
+}
+
+/// What became of one row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// The broker has it, now or from an earlier try.
+    Stored,
+    /// The broker does not want this row, for this reason: counts as an attempt.
+    Refused(String),
+    /// The broker gave no answer, so it may have it or not. No attempt.
+    Unanswered,
+    /// It was not handed to the broker, as one before it of its aggregate is not stored, or the broker is away. No attempt.
+    Held,
+}
+
+/// A broker that events are published to.
+pub trait Publisher: Send + Sync + 'static {
+    /// Publishes rows, and says what became of each, in their order. Of one aggregate, which have their order in `rows`, no row
+    /// is handed over before the one in front of it is stored. Repeats carry the same id, so that the broker or consumers
+    /// know them. Returns within a bounded time, also when the broker does not answer.
+    fn publish(&self, rows: &[Row]) -> impl Future<Output = Vec<Answer>> + Send;
+}
