@@ -13,6 +13,20 @@ phase() {
     printf '== %s: %d s\n' "$name" $((SECONDS - start))
 }
 
+# Debian starts the service of a package that it installs, unless this file says no.
+without_services() {
+    local policy=/usr/sbin/policy-rc.d result=0
+    if [ -e "$policy" ]; then
+        policy=
+    else
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod +x "$policy"
+    fi
+    DEBIAN_FRONTEND=noninteractive "$@" || result=$?
+    if [ -n "$policy" ]; then rm "$policy"; fi
+    return $result
+}
+
 system_packages() {
     local missing=()
     command -v cc >/dev/null && command -v make >/dev/null || missing+=(build-essential)
@@ -24,13 +38,18 @@ system_packages() {
     command -v npm >/dev/null || missing+=(npm)
     command -v promtool >/dev/null || missing+=(prometheus)
     command -v chromium >/dev/null || missing+=(chromium)
+    # The tests start these themselves, on free ports and with data of their own.
+    compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || command -v initdb >/dev/null || missing+=(postgresql)
+    command -v mariadb-install-db >/dev/null || missing+=(mariadb-server)
+    command -v redis-server >/dev/null || missing+=(redis-server)
+    [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || command -v rabbitmq-server >/dev/null || missing+=(rabbitmq-server)
     if [ ${#missing[@]} -gt 0 ]; then
         if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
             echo "missing, by their Debian names: ${missing[*]}; install them and run this again" >&2
             exit 1
         fi
         apt-get update -qq
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+        without_services apt-get install -y -qq --no-install-recommends "${missing[@]}"
     fi
     cargo fmt --version && cargo clippy --version || {
         echo "missing: a Rust toolchain with rustfmt and clippy (rustup component add rustfmt clippy)" >&2

@@ -1,0 +1,135 @@
+//! A real RabbitMQ of one test's own, or of one test program: free ports, temporary data folder, gone when dropped.
+//!
+//! Erlang's name server (epmd) runs beside it on a port of its own, so that nothing of the machine's is used or left.
+
+use std::ffi::OsString;
+use std::fs;
+use std::ops::Deref;
+use std::path::Path;
+
+use lapin::{Connection, ConnectionProperties};
+
+use super::server::{Program, Server, free_ports, own_name};
+
+/// Debian's script in the path is for its service only; elsewhere the path has the real one.
+const PROGRAM: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
+
+/// A running RabbitMQ without plugins; [`Server`] has what can be done to its processes.
+pub struct RabbitMq {
+    server: Server,
+    /// Dropped after the broker. It stays when the broker is killed.
+    epmd: Server,
+    user: String,
+    port: u16,
+}
+
+impl RabbitMq {
+    /// Starts one; it takes some seconds.
+    pub async fn start() -> Self {
+        loop {
+            let rabbitmq = Self::started();
+            if rabbitmq
+                .server
+                .listens(async || rabbitmq.connect().await)
+                .await
+            {
+                return rabbitmq;
+            }
+        }
+    }
+
+    fn started() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let [port, epmd_port, distribution_port] = free_ports();
+        let user = own_name();
+        let epmd = [
+            "epmd",
+            "-address",
+            "127.0.0.1",
+            "-port",
+            &epmd_port.to_string(),
+        ]
+        .map(OsString::from);
+        let epmd = Program {
+            name: "epmd",
+            stop: "KILL",
+            command: epmd.into(),
+            environment: Vec::new(),
+        };
+        let config = format!(
+            "listeners.tcp.1 = 127.0.0.1:{port}\ndefault_user = {user}\ndefault_pass = {user}\n\
+             disk_free_limit.absolute = 1MB\nlog.console = true\nlog.file = false\n"
+        );
+        let at = |name: &str| folder.path().join(name).into_os_string();
+        fs::write(at("rabbitmq.conf"), config).unwrap();
+        fs::write(at("plugins"), "[].\n").unwrap();
+        let environment = vec![
+            ("HOME", folder.path().into()),
+            // One process that stays in front, as under systemd.
+            ("RUNNING_UNDER_SYSTEMD", "true".into()),
+            ("ERL_EPMD_ADDRESS", "127.0.0.1".into()),
+            ("ERL_EPMD_PORT", epmd_port.to_string().into()),
+            ("RABBITMQ_NODENAME", "jetway@localhost".into()),
+            ("RABBITMQ_DIST_PORT", distribution_port.to_string().into()),
+            ("RABBITMQ_CONF_ENV_FILE", "/dev/null".into()),
+            ("RABBITMQ_CONFIG_FILE", at("rabbitmq")),
+            ("RABBITMQ_ENABLED_PLUGINS_FILE", at("plugins")),
+            ("RABBITMQ_MNESIA_BASE", at("mnesia")),
+            ("RABBITMQ_LOG_BASE", at("logs")),
+            ("RABBITMQ_LOGS", "-".into()),
+            (
+                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
+                "-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false".into(),
+            ),
+        ];
+        let program = if Path::new(PROGRAM).is_file() {
+            PROGRAM
+        } else {
+            "rabbitmq-server"
+        };
+        let rabbitmq = Program {
+            name: "RabbitMQ",
+            stop: "KILL",
+            command: vec![program.into()],
+            environment,
+        };
+        let epmd = Server::start(tempfile::tempdir().unwrap(), epmd);
+        Self {
+            server: Server::start(folder, rabbitmq),
+            epmd,
+            user,
+            port,
+        }
+    }
+
+    /// `amqp://…` of the virtual host `/`.
+    pub fn url(&self) -> String {
+        let Self { user, port, .. } = self;
+        format!("amqp://{user}:{user}@127.0.0.1:{port}/%2f")
+    }
+
+    /// Its port on 127.0.0.1, the same after a restart.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Kills it if it runs, and starts it again on its port and data; returns when it is ready.
+    pub async fn restart(&self) {
+        self.server.restart(async || self.connect().await).await;
+    }
+
+    async fn connect(&self) -> Result<(), String> {
+        let connected = Connection::connect(&self.url(), ConnectionProperties::default()).await;
+        let connection = connected.map_err(|error| error.to_string())?;
+        let closed = connection.close(200, "ready".into()).await;
+        closed.map_err(|error| error.to_string())
+    }
+}
+
+impl Deref for RabbitMq {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
+    }
+}
