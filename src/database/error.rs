@@ -1,8 +1,15 @@
 //! What goes wrong with a database, and whether it is worth another try.
 
+use std::future::Future;
+use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use sqlx::error::DatabaseError;
 use sqlx::migrate::MigrateError;
+use sqlx::mysql::MySqlDatabaseError;
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
+use sqlx::sqlite::SqliteError;
 
 /// Why a database cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +19,7 @@ pub enum Error {
     Url(String),
     /// The folder of the database file.
     #[error("database folder {0:?} cannot be made")]
-    Folder(PathBuf, #[source] std::io::Error),
+    Folder(PathBuf, #[source] io::Error),
     /// No connection.
     #[error("database: cannot open it")]
     Open(#[source] sqlx::Error),
@@ -21,67 +28,114 @@ pub enum Error {
     Schema(#[source] MigrateError),
 }
 
+impl Error {
+    /// Whether the same may succeed later: a database that is away, or others that bring tables up to date.
+    #[must_use]
+    pub fn fate(&self) -> Fate {
+        match self {
+            Self::Url(_) => Fate::Refused,
+            Self::Folder(..) => Fate::Unavailable,
+            Self::Open(error)
+            | Self::Schema(
+                MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _),
+            ) => fate(error),
+            Self::Schema(_) => Fate::Refused,
+        }
+    }
+}
+
 /// What a failed statement means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// Nobody answered, or not in time: the same may succeed later, and what was asked for may be done or not.
+    /// Nobody answered, or not in time, or the database is not in the state to do it (read-only, full, without its tables, or it
+    /// does not let us in): the same may succeed later. What was asked for may be done or not.
     Unavailable,
-    /// Others were in the way (deadlock, lock wait, serialization): nothing was done, and the same may succeed at once.
+    /// Others were in the way (deadlock, lock wait, serialization): nothing was done once the transaction is dropped, and the same
+    /// may succeed at once.
     Conflict,
     /// A row like that exists.
     Duplicate,
-    /// The database does not want what was asked for, and never will.
+    /// These values are not to be had there (too long, out of range, against a constraint), and never will.
     Refused,
 }
 
-/// Classes of SQLSTATE that say nothing about the statement: connection, resources, operator.
-const UNAVAILABLE: [&str; 5] = ["08", "53", "57", "58", "HY"];
-/// SQLite: busy and locked, with their extended codes.
-const SQLITE_CONFLICTS: [&str; 6] = ["5", "6", "261", "262", "517", "773"];
-/// SQLite: I/O error, full disk, cannot open, read-only.
-const SQLITE_UNAVAILABLE: [&str; 4] = ["8", "10", "13", "14"];
-/// MySQL and MariaDB: lock wait timeout, deadlock.
-const MYSQL_CONFLICTS: [u16; 2] = [1205, 1213];
-/// MySQL and MariaDB: too many connections, shutdown, statement interrupted or too long, read-only.
-const MYSQL_UNAVAILABLE: [u16; 7] = [1040, 1053, 1203, 1290, 1317, 1836, 1969];
+/// Classes of SQLSTATE that are about the values: cardinality, data, integrity, check option, program limits (an index row that is
+/// too large), and what a trigger raised (PostgreSQL, MySQL).
+const ABOUT_VALUES: [&str; 7] = ["21", "22", "23", "44", "54", "P0", "45"];
+/// PostgreSQL: lock not available, beside all of class 40 (transaction rollback).
+const POSTGRES_LOCKED: &str = "55P03";
+/// MySQL and MariaDB: record changed since it was read, lock wait timeout, deadlock, NOWAIT.
+const MYSQL_CONFLICTS: [u16; 4] = [1020, 1205, 1213, 3572];
+/// MySQL and MariaDB, under SQLSTATEs that say less: row too large, packet too large, data truncated, no default, incorrect value,
+/// incorrect string, check constraint.
+const MYSQL_ABOUT_VALUES: [u16; 7] = [1118, 1153, 1265, 1292, 1364, 1366, 3819];
+/// SQLite, without what extends a code: busy, locked.
+const SQLITE_CONFLICTS: [i32; 2] = [5, 6];
+/// SQLite, without what extends a code: too big, constraint, mismatch.
+const SQLITE_ABOUT_VALUES: [i32; 3] = [18, 19, 20];
 
-/// What this error means for what was asked.
+/// What this error means for what was asked. Of what is not known it is taken that it says nothing about the values: to wait for an
+/// operator loses nothing.
 #[must_use]
 pub fn fate(error: &sqlx::Error) -> Fate {
-    let sqlx::Error::Database(error) = error else {
-        return match error {
-            sqlx::Error::Io(_)
-            | sqlx::Error::Tls(_)
-            | sqlx::Error::Protocol(_)
-            | sqlx::Error::PoolTimedOut
-            | sqlx::Error::PoolClosed
-            | sqlx::Error::WorkerCrashed
-            | sqlx::Error::BeginFailed => Fate::Unavailable,
-            _ => Fate::Refused,
-        };
-    };
+    match error {
+        sqlx::Error::Database(error) => of_database(&**error),
+        // What cannot be written as a value, or read as the one that was expected.
+        sqlx::Error::Encode(_)
+        | sqlx::Error::Decode(_)
+        | sqlx::Error::ColumnDecode { .. }
+        | sqlx::Error::RowNotFound => Fate::Refused,
+        _ => Fate::Unavailable,
+    }
+}
+
+fn of_database(error: &dyn DatabaseError) -> Fate {
     if error.is_unique_violation() {
         return Fate::Duplicate;
     }
-    if let Some(error) = error.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
-        return match error.number() {
-            number if MYSQL_CONFLICTS.contains(&number) => Fate::Conflict,
-            number if MYSQL_UNAVAILABLE.contains(&number) => Fate::Unavailable,
-            _ => Fate::Refused,
-        };
-    }
     let code = error.code().unwrap_or_default();
     let class = code.get(..2).unwrap_or_default();
-    let is_sqlite = error
-        .try_downcast_ref::<sqlx::sqlite::SqliteError>()
-        .is_some();
-    match is_sqlite {
-        true if SQLITE_CONFLICTS.contains(&&*code) => Fate::Conflict,
-        true if SQLITE_UNAVAILABLE.contains(&&*code) => Fate::Unavailable,
-        // PostgreSQL: transaction rollback, lock not available.
-        false if class == "40" || code == "55P03" => Fate::Conflict,
-        // Read-only: a standby that was asked before it is promoted.
-        false if UNAVAILABLE.contains(&class) || code == "25006" => Fate::Unavailable,
-        _ => Fate::Refused,
+    let (conflicts, about_values) = if error.try_downcast_ref::<SqliteError>().is_some() {
+        let primary = code.parse::<i32>().unwrap_or_default() & 0xff;
+        (
+            SQLITE_CONFLICTS.contains(&primary),
+            SQLITE_ABOUT_VALUES.contains(&primary),
+        )
+    } else if let Some(error) = error.try_downcast_ref::<MySqlDatabaseError>() {
+        (
+            MYSQL_CONFLICTS.contains(&error.number()),
+            ABOUT_VALUES.contains(&class) || MYSQL_ABOUT_VALUES.contains(&error.number()),
+        )
+    } else if error
+        .try_downcast_ref::<PgDatabaseError>()
+        .is_some_and(|error| error.severity() != PgSeverity::Error)
+    {
+        // It has ended the connection.
+        return Fate::Unavailable;
+    } else {
+        let conflicts = class == "40" || code == POSTGRES_LOCKED;
+        (conflicts, ABOUT_VALUES.contains(&class))
+    };
+    match (conflicts, about_values) {
+        (true, _) => Fate::Conflict,
+        (false, true) => Fate::Refused,
+        (false, false) => Fate::Unavailable,
     }
+}
+
+/// What a future over the database gives within `limit`; after it the error is [`Unavailable`](Fate::Unavailable), and a
+/// connection that was in use leaves its pool if it goes on to say nothing.
+///
+/// # Errors
+/// The future's, and the end of its time.
+pub async fn within<T>(
+    limit: Duration,
+    future: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, sqlx::Error> {
+    let late = |_elapsed| {
+        let text = format!("the database did not answer within {limit:?}");
+        Err(io::Error::new(io::ErrorKind::TimedOut, text).into())
+    };
+    let answered = tokio::time::timeout(limit, future).await;
+    answered.unwrap_or_else(late)
 }

@@ -7,10 +7,11 @@ mod config;
 mod error;
 mod pool;
 mod schema;
+mod session;
 mod transaction;
 
 pub use config::Config;
-pub use error::{Error, Fate, fate};
+pub use error::{Error, Fate, fate, within};
 pub use pool::{Kind, Pool};
 pub use schema::Schema;
 pub use transaction::Transaction;

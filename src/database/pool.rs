@@ -1,19 +1,13 @@
-//! Connections to one database, and what is set on each.
+//! Connections to one database.
 
-use std::fs;
-use std::str::FromStr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use sqlx::mysql::{MySqlConnectOptions, MySqlPool, MySqlPoolOptions};
-use sqlx::pool::PoolOptions;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions};
+use sqlx::mysql::MySqlPool;
+use sqlx::postgres::PgPool;
+use sqlx::sqlite::SqlitePool;
+use sqlx::{AssertSqlSafe, SqlSafeStr as _, SqlStr};
 
-use super::error::{Fate, fate};
-use super::{Config, Error, Transaction};
-
-/// Between two tries to open a SQLite file that another program is just making.
-const BUSY_PAUSE: Duration = Duration::from_millis(10);
+use super::{Config, Error, Transaction, session, within};
 
 /// Which database it is; a statement may need a form for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +18,22 @@ pub enum Kind {
     Postgres,
     /// MySQL or MariaDB.
     MySql,
+}
+
+impl Kind {
+    /// A statement whose values are marked `?`, as this database marks them; `?` is nothing else in it.
+    #[must_use]
+    pub fn statement(self, sql: &'static str) -> SqlStr {
+        if self != Self::Postgres {
+            return sql.into_sql_str();
+        }
+        let mut parts = sql.split('?');
+        let mut numbered = parts.next().unwrap_or_default().to_owned();
+        for (number, part) in (1..).zip(parts) {
+            numbered.push_str(&format!("${number}{part}"));
+        }
+        AssertSqlSafe(numbered).into_sql_str()
+    }
 }
 
 /// A pool of connections to one database; cheap to clone.
@@ -45,22 +55,10 @@ impl Pool {
     /// [`Error::Url`] for another kind of URL, [`Error::Folder`] or [`Error::Open`] when it cannot be used.
     pub async fn open(config: &Config) -> Result<Self, Error> {
         let url = &*config.url;
-        match url.split(':').next().unwrap_or_default() {
-            "sqlite" => open_sqlite(url, config).await.map(Self::Sqlite),
-            "postgres" | "postgresql" => {
-                let options = PgConnectOptions::from_str(url).map_err(Error::Open)?;
-                let limit = config.busy_timeout_ms.to_string();
-                let options = options
-                    .application_name("jetway")
-                    .options([("lock_timeout", &*limit)]);
-                let pool = limits(PgPoolOptions::new(), config);
-                Ok(Self::Postgres(pool.connect_lazy_with(options)))
-            }
-            "mysql" | "mariadb" => {
-                let options = MySqlConnectOptions::from_str(url).map_err(Error::Open)?;
-                let pool = limits(MySqlPoolOptions::new(), config);
-                Ok(Self::MySql(pool.connect_lazy_with(options)))
-            }
+        match url.split_once(':').map_or("", |(scheme, _)| scheme) {
+            "sqlite" => session::sqlite(url, config).await.map(Self::Sqlite),
+            "postgres" | "postgresql" => session::postgres(url, config).map(Self::Postgres),
+            "mysql" | "mariadb" => session::mysql(url, config).map(Self::MySql),
             scheme => Err(Error::Url(scheme.to_owned())),
         }
     }
@@ -75,61 +73,48 @@ impl Pool {
         }
     }
 
-    /// Begins a transaction that is going to write.
+    /// Begins a transaction that is going to write. It waits for a free connection and then for another writer, each no longer
+    /// than `busy_timeout_ms`.
     ///
     /// # Errors
-    /// The database's; [`fate`] says what it means.
+    /// The database's; [`fate`](super::fate) says what it means.
     pub async fn begin(&self) -> Result<Transaction, sqlx::Error> {
-        match self {
-            // One that reads first and then finds another writer before it could only fail.
-            Self::Sqlite(pool) => pool
-                .begin_with("BEGIN IMMEDIATE")
-                .await
-                .map(Transaction::Sqlite),
-            Self::Postgres(pool) => pool.begin().await.map(Transaction::Postgres),
-            Self::MySql(pool) => pool.begin().await.map(Transaction::MySql),
-        }
-    }
-
-    /// Closes all connections.
-    pub async fn close(&self) {
-        match self {
-            Self::Sqlite(pool) => pool.close().await,
-            Self::Postgres(pool) => pool.close().await,
-            Self::MySql(pool) => pool.close().await,
-        }
-    }
-}
-
-fn limits<D: sqlx::Database>(pool: PoolOptions<D>, config: &Config) -> PoolOptions<D> {
-    pool.max_connections(config.connections_max)
-        .acquire_timeout(config.busy_timeout())
-}
-
-async fn open_sqlite(url: &str, config: &Config) -> Result<SqlitePool, Error> {
-    let options = SqliteConnectOptions::from_str(url)
-        .map_err(Error::Open)?
-        .create_if_missing(true)
-        .journal_mode(SqliteJournalMode::Wal)
-        .busy_timeout(config.busy_timeout());
-    if let Some(folder) = options.get_filename().parent() {
-        fs::create_dir_all(folder).map_err(|source| Error::Folder(folder.into(), source))?;
-    }
-    let pool = limits(SqlitePoolOptions::new(), config)
-        // A connection to a local file does not age, and the last one to leave would take a database in memory with it.
-        .idle_timeout(None)
-        .max_lifetime(None);
-    let begun = Instant::now();
-    loop {
-        // Two programs that open a new file at once are in each other's way when they switch it to WAL: SQLite refuses one
-        // without its usual waiting, so the waiting is here.
-        match pool.clone().connect_with(options.clone()).await {
-            Err(error)
-                if fate(&error) == Fate::Conflict && begun.elapsed() < config.busy_timeout() =>
-            {
-                tokio::time::sleep(BUSY_PAUSE).await;
+        let begun = async {
+            match self {
+                // One that reads first and then finds another writer before it could only fail.
+                Self::Sqlite(pool) => pool
+                    .begin_with("BEGIN IMMEDIATE")
+                    .await
+                    .map(Transaction::Sqlite),
+                Self::Postgres(pool) => pool.begin().await.map(Transaction::Postgres),
+                Self::MySql(pool) => pool.begin().await.map(Transaction::MySql),
             }
-            connected => return connected.map_err(Error::Open),
+        };
+        // SQLite has its own limits, which come first. Boxed: three pools' futures are large together.
+        within(3 * self.busy_timeout(), Box::pin(begun)).await
+    }
+
+    /// Closes all connections; those that are in use when they are given back, which is waited for no longer than
+    /// `busy_timeout_ms`.
+    pub async fn close(&self) {
+        let closed = async {
+            match self {
+                Self::Sqlite(pool) => pool.close().await,
+                Self::Postgres(pool) => pool.close().await,
+                Self::MySql(pool) => pool.close().await,
+            }
+            Ok(())
+        };
+        if let Err(error) = within(self.busy_timeout(), closed).await {
+            tracing::warn!(%error, "connections to the database are not closed in good order");
+        }
+    }
+
+    fn busy_timeout(&self) -> Duration {
+        match self {
+            Self::Sqlite(pool) => pool.options().get_acquire_timeout(),
+            Self::Postgres(pool) => pool.options().get_acquire_timeout(),
+            Self::MySql(pool) => pool.options().get_acquire_timeout(),
         }
     }
 }

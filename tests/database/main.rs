@@ -4,4 +4,14 @@
 mod support;
 
 #[cfg(test)]
+mod fates;
+#[cfg(test)]
+mod migrations;
+#[cfg(test)]
+mod rig;
+#[cfg(test)]
 mod servers;
+#[cfg(test)]
+mod sessions;
+#[cfg(test)]
+mod silence;
