@@ -13,6 +13,7 @@ use toml::{Table, Value};
 
 use crate::auth;
 use crate::connection;
+use crate::database;
 use crate::downlink;
 use crate::events;
 use crate::health;
@@ -57,7 +58,7 @@ pub struct Config {
     /// Logins.
     pub auth: auth::Config,
     /// Database of products and devices.
-    pub database: Database,
+    pub database: database::Config,
     /// NATS.
     pub nats: jetstream::client::Config,
     /// Looking after streams and durables.
@@ -94,7 +95,7 @@ impl Default for Config {
             events: events::Config::default(),
             rpc: rpc::Config::default(),
             auth: auth::Config::default(),
-            database: Database::default(),
+            database: database::Config::default(),
             nats: jetstream::client::Config::default(),
             streams: jetstream::provision::Config::default(),
             publisher: jetstream::publisher::Config::default(),
@@ -117,40 +118,6 @@ pub enum Role {
     Gateway,
     /// It makes application events of what devices report; not with the open profile.
     Events,
-}
-
-/// Where products and devices are.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Database {
-    /// `sqlite:` URL.
-    pub url: String,
-    /// Connections at the same time.
-    pub connections_max: u32,
-    /// How long a locked database is waited for, in milliseconds.
-    pub busy_timeout_ms: u64,
-}
-
-impl Default for Database {
-    fn default() -> Self {
-        let pool = auth::devices::Config::default();
-        Self {
-            url: "sqlite:jetway.db".to_owned(),
-            connections_max: pool.connections_max,
-            busy_timeout_ms: pool.busy_timeout_ms,
-        }
-    }
-}
-
-impl Database {
-    /// The pool's part of it.
-    #[must_use]
-    pub fn pool(&self) -> auth::devices::Config {
-        auth::devices::Config {
-            connections_max: self.connections_max,
-            busy_timeout_ms: self.busy_timeout_ms,
-        }
-    }
 }
 
 /// An operator's own mapping rules.
@@ -295,7 +262,7 @@ impl Config {
             ("events", self.events.validate()),
             ("rpc", self.rpc.validate()),
             ("auth", self.auth.validate()),
-            ("database", self.database.pool().validate()),
+            ("database", self.database.validate()),
             ("nats", self.nats.validate()),
             ("streams", self.streams.validate()),
             ("publisher", self.publisher.validate()),

@@ -110,7 +110,11 @@ impl Metrics {
 
 async fn add_devices(database: &str, count: usize) -> Result<Vec<Credentials>> {
     let names: Vec<String> = (0..count).map(|number| format!("device{number}")).collect();
-    let devices = Devices::open(database, &jetway::auth::devices::Config::default()).await?;
+    let devices = Devices::open(&jetway::database::Config {
+        url: database.to_owned(),
+        ..jetway::database::Config::default()
+    })
+    .await?;
     let records = devices.add(PRODUCT, &names, None).await?;
     let credentials = records.iter().map(|record| {
         Credentials::generate(&record.device, &record.secret, Method::HmacSha256)

@@ -6,6 +6,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::auth::credentials::{Credentials, Method, Secret};
+use crate::database;
 
 /// A database with the devices `p/d0` to `p/d9`, of the same secret, and an authenticator in front of it.
 struct Bench {
@@ -31,11 +32,12 @@ impl Bench {
     async fn new(config: &Config, connections_max: u32) -> Self {
         let folder = TempDir::new().unwrap();
         let url = format!("sqlite://{}/jetway.db", folder.path().display());
-        let database = devices::Config {
+        let database = database::Config {
+            url: url.clone(),
             connections_max,
-            ..devices::Config::default()
+            ..database::Config::default()
         };
-        let devices = Devices::open(&url, &database).await.unwrap();
+        let devices = Devices::open(&database).await.unwrap();
         let names: Vec<String> = (0..10).map(|n| format!("d{n}")).collect();
         devices
             .add("p", &names, Some(&secret()))

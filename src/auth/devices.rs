@@ -1,79 +1,57 @@
 //! Products and devices in the SQL database: the only place with SQL about them.
 //!
-//! It does not cache and does not judge logins. The database is SQLite; the statements and the schema in
-//! `migrations/` keep to SQL that PostgreSQL and MySQL share.
+//! It does not cache and does not judge logins. Names are told apart by their bytes, on each kind of database.
 //!
 //! Invariants: a batch of new devices is stored whole or not at all; an existing device is never overwritten.
 
-use std::fs;
-use std::path::PathBuf;
-use std::str::FromStr;
-use std::time::{Duration, Instant};
+use std::collections::HashSet;
+use std::time::Duration;
 
-use futures_util::{Stream, StreamExt};
-use sqlx::migrate::MigrateError;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions};
-use sqlx::{Sqlite, Transaction};
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, TryStreamExt};
+use sqlx::{ColumnIndex, Decode, QueryBuilder, Row};
 
 use crate::auth::credentials::Secret;
+use crate::database::{self, Fate, Kind, Pool, Schema, Transaction, fate, within};
 use crate::device::{self, DeviceId};
 use crate::telemetry;
 
 /// How many random bytes a new device's secret has.
 const SECRET_BYTES: usize = 20;
-
-/// What SQLite calls a file that another program holds, and how long to wait before asking again.
-const SQLITE_BUSY: &str = "5";
-const BUSY_PAUSE: Duration = Duration::from_millis(10);
+/// Devices in one statement; a database takes some ten thousand values in one.
+const BATCH: usize = 1_000;
+/// The longest that one statement of new devices may take.
+const BATCH_MAX: Duration = Duration::from_mins(1);
 
 const FIND: &str =
     "SELECT secret, enabled, created_at_ms FROM device WHERE product_id = ? AND name = ?";
 /// One statement for all products and for one: without a product the column is compared with itself.
-const LIST: &str = "SELECT product_id, name, secret, enabled, created_at_ms FROM device \
+const LIST: &str = "SELECT secret, enabled, created_at_ms, product_id, name FROM device \
      WHERE product_id = COALESCE(?, product_id) ORDER BY product_id, name";
-const ADD_PRODUCT: &str = "INSERT INTO product (id, created_at_ms) \
-     SELECT ?, ? WHERE NOT EXISTS (SELECT 1 FROM product WHERE id = ?)";
-const ADD_DEVICE: &str = "INSERT INTO device (product_id, name, secret, enabled, created_at_ms) \
-     VALUES (?, ?, ?, ?, ?)";
+const ADD_PRODUCT: &str =
+    "INSERT INTO product (id, created_at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING";
+const ADD_PRODUCT_MYSQL: &str =
+    "INSERT INTO product (id, created_at_ms) VALUES (?, ?) ON DUPLICATE KEY UPDATE id = id";
+const ADD_DEVICES: &str = "INSERT INTO device (product_id, name, secret, enabled, created_at_ms) ";
 
-/// How the database of devices is used.
-#[derive(Debug, Clone, serde::Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// How many connections to the database may be open.
-    pub connections_max: u32,
-    /// How long a statement may wait for a free connection, and then for another writer.
-    pub busy_timeout_ms: u64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            connections_max: 4,
-            busy_timeout_ms: 5_000,
+/// Runs an expression over a pool or a transaction of any kind; `$kind` is the database in it.
+macro_rules! on {
+    ($type:ident, $on:expr, $kind:ident, $connection:ident => $run:expr) => {
+        match $on {
+            $type::Sqlite($connection) => {
+                type $kind = sqlx::Sqlite;
+                $run
+            }
+            $type::Postgres($connection) => {
+                type $kind = sqlx::Postgres;
+                $run
+            }
+            $type::MySql($connection) => {
+                type $kind = sqlx::MySql;
+                $run
+            }
         }
-    }
-}
-
-impl Config {
-    /// All faults, each naming its key and what was expected; none when it can be used.
-    #[must_use]
-    pub fn validate(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        if !(1..=100).contains(&self.connections_max) {
-            faults.push(format!(
-                "connections_max is {}, expected 1 to 100",
-                self.connections_max
-            ));
-        }
-        if !(1..=60_000).contains(&self.busy_timeout_ms) {
-            faults.push(format!(
-                "busy_timeout_ms is {}, expected 1 to 60000",
-                self.busy_timeout_ms
-            ));
-        }
-        faults
-    }
+    };
 }
 
 /// A device as the database holds it. Has no `Debug`: it holds a secret.
@@ -92,83 +70,50 @@ pub struct Record {
 /// The database of products and devices; a cheap handle on one pool of connections.
 #[derive(Debug, Clone)]
 pub struct Devices {
-    pool: SqlitePool,
+    pool: Pool,
 }
 
 impl Devices {
-    /// Opens the database at `sqlite:<path>` or `sqlite://<path>`, creating its folder, its file and its tables where
-    /// they are missing.
+    /// Opens the database and makes its tables where they are missing.
     ///
     /// # Errors
-    /// [`Error::Url`] for another kind of URL, [`Error::Folder`] or [`Error::Database`] when it cannot be opened,
-    /// [`Error::Schema`] when its tables are not ours or newer than this program.
-    pub async fn open(url: &str, config: &Config) -> Result<Self, Error> {
-        let busy_timeout = Duration::from_millis(config.busy_timeout_ms);
-        let scheme = url.split(':').next().unwrap_or_default();
-        if scheme != "sqlite" {
-            return Err(Error::Url(scheme.to_owned()));
-        }
-        let options = SqliteConnectOptions::from_str(url)
-            .map_err(|source| Error::Database("open", source))?
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .busy_timeout(busy_timeout);
-        if let Some(folder) = options.get_filename().parent() {
-            fs::create_dir_all(folder).map_err(|source| Error::Folder(folder.into(), source))?;
-        }
-        let pool = SqlitePoolOptions::new()
-            .max_connections(config.connections_max)
-            .acquire_timeout(busy_timeout)
-            // A connection to a local file does not age, and the last one to leave would take a database in memory
-            // with it.
-            .idle_timeout(None)
-            .max_lifetime(None);
-        let pool = connect(pool, options, busy_timeout)
-            .await
-            .map_err(|source| Error::Database("open", source))?;
-        migrate(&pool).await.map_err(Error::Schema)?;
+    /// [`Error::Open`] when there is none or it does not answer, or its tables are not ours or newer than this program.
+    pub async fn open(config: &database::Config) -> Result<Self, Error> {
+        let pool = Pool::open(config).await?;
+        let schema = Schema {
+            applied: "auth_migrations",
+            sqlite: sqlx::migrate!("src/auth/migrations/sqlite"),
+            postgres: sqlx::migrate!("src/auth/migrations/postgres"),
+            mysql: sqlx::migrate!("src/auth/migrations/mysql"),
+        };
+        pool.migrate(schema).await?;
         Ok(Self { pool })
     }
 
-    /// One device.
+    /// One device. How long it may take is up to the caller.
     ///
     /// # Errors
     /// [`Error::Database`] when there is no answer; an unknown device is `None`.
     pub async fn find(&self, device: &DeviceId) -> Result<Option<Record>, Error> {
-        let row: Option<(String, bool, i64)> = sqlx::query_as(FIND)
-            .bind(device.product())
-            .bind(device.name())
-            .fetch_optional(&self.pool)
-            .await
-            .map_err(|source| Error::Database("find a device", source))?;
-        Ok(row.map(|(secret, enabled, created_at_ms)| Record {
-            device: device.clone(),
-            secret: Secret::from_stored(secret),
-            enabled,
-            created_at_ms,
-        }))
+        let sql = self.pool.kind().statement(FIND);
+        let found = on!(Pool, &self.pool, Sql, pool => {
+            let find = sqlx::query::<Sql>(sql).bind(device.product()).bind(device.name());
+            let row = find.fetch_optional(pool).await;
+            row.and_then(|row| row.map(|row| record(&row, device.clone())).transpose())
+        });
+        found.map_err(|source| Error::Database("find a device", source))
     }
 
-    /// The devices of one product, or all, in the order of product id and name.
+    /// The devices of one product, or all, in the order of the bytes of product id and name.
     ///
     /// An item is [`Error::Database`] when there is no answer, [`Error::Name`] for a row that no device can have.
-    pub fn list<'a>(
-        &'a self,
-        product: Option<&'a str>,
-    ) -> impl Stream<Item = Result<Record, Error>> + 'a {
-        sqlx::query_as(LIST)
-            .bind(product)
-            .fetch(&self.pool)
-            .map(|row| {
-                let (product, name, secret, enabled, created_at_ms): (String, String, _, _, _) =
-                    row.map_err(|source| Error::Database("list devices", source))?;
-                Ok(Record {
-                    device: DeviceId::new(&product, &name)?,
-                    secret: Secret::from_stored(secret),
-                    enabled,
-                    created_at_ms,
-                })
-            })
+    pub fn list<'a>(&'a self, product: Option<&'a str>) -> BoxStream<'a, Result<Record, Error>> {
+        let sql = self.pool.kind().statement(LIST);
+        on!(Pool, &self.pool, Sql, pool => {
+            let rows = sqlx::query::<Sql>(sql).bind(product).fetch(pool);
+            let rows = rows.map_err(|source| Error::Database("list devices", source));
+            rows.map(|row| listed(&row?)).boxed()
+        })
     }
 
     /// Adds enabled devices in one transaction, and their product if it is new.
@@ -196,83 +141,93 @@ impl Devices {
                 })
             })
             .collect::<Result<Vec<_>, Error>>()?;
-        let failed = |source| Error::Database("add devices", source);
-        let mut transaction = self.pool.begin().await.map_err(failed)?;
-        sqlx::query(ADD_PRODUCT)
-            .bind(product)
-            .bind(created_at_ms)
-            .bind(product)
-            .execute(&mut *transaction)
-            .await
-            .map_err(failed)?;
-        for record in &records {
-            insert(&mut transaction, record).await?;
+        match self.insert(product, created_at_ms, &records).await {
+            Ok(()) => Ok(records),
+            Err(error) if fate(&error) == Fate::Duplicate => {
+                Err(self.first_there(&records, error).await?)
+            }
+            Err(source) => Err(Error::Database("add devices", source)),
         }
-        transaction.commit().await.map_err(failed)?;
-        Ok(records)
+    }
+
+    async fn insert(
+        &self,
+        product: &str,
+        created_at_ms: i64,
+        records: &[Record],
+    ) -> Result<(), sqlx::Error> {
+        let mut transaction = self.pool.begin().await?;
+        let sql = match self.pool.kind() {
+            Kind::MySql => ADD_PRODUCT_MYSQL,
+            Kind::Sqlite | Kind::Postgres => ADD_PRODUCT,
+        };
+        let sql = self.pool.kind().statement(sql);
+        on!(Transaction, &mut transaction, Sql, connection => {
+            let add = sqlx::query::<Sql>(sql).bind(product).bind(created_at_ms);
+            within(BATCH_MAX, add.execute(&mut **connection)).await?;
+            for batch in records.chunks(BATCH) {
+                let mut add = QueryBuilder::<Sql>::new(ADD_DEVICES);
+                add.push_values(batch, |mut row, record| {
+                    row.push_bind(record.device.product())
+                        .push_bind(record.device.name())
+                        .push_bind(record.secret.text())
+                        .push_bind(record.enabled)
+                        .push_bind(record.created_at_ms);
+                });
+                within(BATCH_MAX, add.build().execute(&mut **connection)).await?;
+            }
+        });
+        within(BATCH_MAX, transaction.commit()).await
+    }
+
+    /// The first device that is in the database, or twice in the batch; `error` if it has gone meanwhile.
+    async fn first_there(&self, records: &[Record], error: sqlx::Error) -> Result<Error, Error> {
+        let mut before = HashSet::new();
+        for Record { device, .. } in records {
+            if !before.insert(device) || self.find(device).await?.is_some() {
+                return Ok(Error::Exists(device.clone()));
+            }
+        }
+        Ok(Error::Database("add devices", error))
     }
 }
 
 #[cfg(test)]
 impl Devices {
     /// Takes a connection out of the pool: with a pool of one, a database that does not answer.
-    pub(super) async fn hold(&self) -> sqlx::pool::PoolConnection<Sqlite> {
-        self.pool.acquire().await.unwrap()
+    pub(super) async fn hold(&self) -> Transaction {
+        self.pool.begin().await.unwrap()
     }
 }
 
-/// Opens the first connection.
-///
-/// Two programs that open a new file at once are in each other's way when they switch it to WAL: SQLite refuses one
-/// without its usual waiting, so the waiting is here.
-async fn connect(
-    pool: SqlitePoolOptions,
-    options: SqliteConnectOptions,
-    busy_timeout: Duration,
-) -> Result<SqlitePool, sqlx::Error> {
-    let begun = Instant::now();
-    loop {
-        match pool.clone().connect_with(options.clone()).await {
-            Err(sqlx::Error::Database(error))
-                if error.code().as_deref() == Some(SQLITE_BUSY)
-                    && begun.elapsed() < busy_timeout =>
-            {
-                tokio::time::sleep(BUSY_PAUSE).await;
-            }
-            connected => return connected,
-        }
-    }
+/// What [`FIND`] gives, and [`LIST`] first.
+fn record<R: Row>(row: &R, device: DeviceId) -> Result<Record, sqlx::Error>
+where
+    usize: ColumnIndex<R>,
+    String: for<'r> Decode<'r, R::Database>,
+    bool: for<'r> Decode<'r, R::Database>,
+    i64: for<'r> Decode<'r, R::Database>,
+{
+    Ok(Record {
+        device,
+        secret: Secret::from_stored(row.try_get_unchecked(0)?),
+        enabled: row.try_get_unchecked(1)?,
+        created_at_ms: row.try_get_unchecked(2)?,
+    })
 }
 
-/// Brings the tables up to date in one transaction that keeps other programs out.
-async fn migrate(pool: &SqlitePool) -> Result<(), MigrateError> {
-    let mut migrator = sqlx::migrate!("src/auth/migrations");
-    // Other modules keep tables with migrations of their own in the same database.
-    migrator.dangerous_set_table_name("auth_migrations");
-    let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await?;
-    migrator.run(&mut *transaction).await?;
-    Ok(transaction.commit().await?)
-}
-
-async fn insert(
-    transaction: &mut Transaction<'static, Sqlite>,
-    record: &Record,
-) -> Result<(), Error> {
-    let inserted = sqlx::query(ADD_DEVICE)
-        .bind(record.device.product())
-        .bind(record.device.name())
-        .bind(record.secret.text())
-        .bind(record.enabled)
-        .bind(record.created_at_ms)
-        .execute(&mut **transaction)
-        .await;
-    match inserted {
-        Ok(_) => Ok(()),
-        Err(sqlx::Error::Database(error)) if error.is_unique_violation() => {
-            Err(Error::Exists(record.device.clone()))
-        }
-        Err(source) => Err(Error::Database("add devices", source)),
-    }
+fn listed<R: Row>(row: &R) -> Result<Record, Error>
+where
+    usize: ColumnIndex<R>,
+    String: for<'r> Decode<'r, R::Database>,
+    bool: for<'r> Decode<'r, R::Database>,
+    i64: for<'r> Decode<'r, R::Database>,
+{
+    let failed = |source| Error::Database("list devices", source);
+    // Unchecked: names are bytes on MySQL, and text all the same.
+    let text = |column: usize| row.try_get_unchecked::<String, _>(column).map_err(failed);
+    let device = DeviceId::new(&text(3)?, &text(4)?)?;
+    record(row, device).map_err(failed)
 }
 
 /// A secret from the operating system's random numbers.
@@ -285,15 +240,9 @@ fn random_secret() -> Result<Secret, Error> {
 /// Why the database of devices did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Not a database that is known here.
-    #[error("database URL: expected sqlite://<path>, found the scheme {0:?}")]
-    Url(String),
-    /// The folder of the database file.
-    #[error("database folder {0:?} cannot be made")]
-    Folder(PathBuf, #[source] std::io::Error),
-    /// The tables.
-    #[error("database: its tables cannot be brought up to date")]
-    Schema(#[source] MigrateError),
+    /// The database, or its tables.
+    #[error(transparent)]
+    Open(#[from] database::Error),
     /// No answer, with what was asked.
     #[error("database: cannot {0}")]
     Database(&'static str, #[source] sqlx::Error),

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::auth::devices::{self, Devices};
+use crate::database;
 
 /// A database with the devices `p/d0` to `p/d3`, of the same secret, and an authenticator in front of it.
 struct Bench {
@@ -28,11 +29,12 @@ impl Bench {
     async fn new(config: &Config) -> Self {
         let folder = TempDir::new().unwrap();
         let url = format!("sqlite://{}/jetway.db", folder.path().display());
-        let database = devices::Config {
+        let database = database::Config {
+            url: url.clone(),
             connections_max: 1,
-            ..devices::Config::default()
+            ..database::Config::default()
         };
-        let devices = Devices::open(&url, &database).await.unwrap();
+        let devices = Devices::open(&database).await.unwrap();
         let names: Vec<String> = (0..4).map(|n| format!("d{n}")).collect();
         let added = devices.add("p", &names, Some(&secret())).await;
         assert!(added.is_ok());

@@ -10,7 +10,8 @@ use futures_util::TryStreamExt;
 
 use crate::auth::Devices;
 use crate::auth::credentials::{Credentials, Method, Secret};
-use crate::auth::devices::{self, Config, Record};
+use crate::auth::devices::{self, Record};
+use crate::database;
 use crate::device::DeviceId;
 
 /// Arguments of `jetway device`.
@@ -96,9 +97,11 @@ fn method(name: &str) -> Result<Method, &'static str> {
 
 impl Database {
     async fn open(&self) -> anyhow::Result<Devices> {
-        Devices::open(&self.url, &Config::default())
-            .await
-            .context("--database")
+        let config = database::Config {
+            url: self.url.clone(),
+            ..database::Config::default()
+        };
+        Devices::open(&config).await.context("--database")
     }
 }
 

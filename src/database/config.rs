@@ -52,3 +52,21 @@ impl Config {
         Duration::from_millis(self.busy_timeout_ms)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_that_cannot_work_are_faults() {
+        assert_eq!(Config::default().validate(), Vec::<String>::new());
+        let config = Config {
+            connections_max: 0,
+            busy_timeout_ms: 0,
+            ..Config::default()
+        };
+        let faults = config.validate();
+        assert!(faults[0].starts_with("connections_max is 0"));
+        assert!(faults[1].starts_with("busy_timeout_ms is 0"));
+    }
+}

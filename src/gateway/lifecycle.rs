@@ -117,7 +117,7 @@ async fn authenticator(config: &Config) -> Result<Authenticator> {
     if config.profile == Profile::Open {
         return Ok(Authenticator::open());
     }
-    let devices = Devices::open(&config.database.url, &config.database.pool())
+    let devices = Devices::open(&config.database)
         .await
         .context("database of devices")?;
     Ok(Authenticator::new(&config.auth, devices))

@@ -4,6 +4,8 @@
 mod support;
 
 #[cfg(test)]
+mod devices;
+#[cfg(test)]
 mod fates;
 #[cfg(test)]
 mod migrations;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::auth::Devices;
 use crate::auth::credentials::{Credentials, Method};
-use crate::config::Database;
+use crate::database;
 use crate::device::DeviceId;
 
 const PRODUCT: &str = "demo";
@@ -39,8 +39,8 @@ pub(super) struct Seeds {
 }
 
 /// Makes what is missing.
-pub(super) async fn seed(database: &Database, fleet: usize) -> Result<Seeds> {
-    let devices = Devices::open(&database.url, &database.pool())
+pub(super) async fn seed(database: &database::Config, fleet: usize) -> Result<Seeds> {
+    let devices = Devices::open(database)
         .await
         .context("database of devices")?;
     let device = find_or_add(&devices, "device").await?;
