@@ -12,7 +12,7 @@ use futures_util::{StreamExt, TryStreamExt};
 use sqlx::{ColumnIndex, Decode, QueryBuilder, Row};
 
 use crate::auth::credentials::Secret;
-use crate::database::{self, Fate, Kind, Pool, Schema, Transaction, fate, within};
+use crate::database::{self, Fate, Kind, Pool, Schema, Transaction, fate, on, within};
 use crate::device::{self, DeviceId};
 use crate::telemetry;
 
@@ -33,26 +33,6 @@ const ADD_PRODUCT: &str =
 const ADD_PRODUCT_MYSQL: &str =
     "INSERT INTO product (id, created_at_ms) VALUES (?, ?) ON DUPLICATE KEY UPDATE id = id";
 const ADD_DEVICES: &str = "INSERT INTO device (product_id, name, secret, enabled, created_at_ms) ";
-
-/// Runs an expression over a pool or a transaction of any kind; `$kind` is the database in it.
-macro_rules! on {
-    ($type:ident, $on:expr, $kind:ident, $connection:ident => $run:expr) => {
-        match $on {
-            $type::Sqlite($connection) => {
-                type $kind = sqlx::Sqlite;
-                $run
-            }
-            $type::Postgres($connection) => {
-                type $kind = sqlx::Postgres;
-                $run
-            }
-            $type::MySql($connection) => {
-                type $kind = sqlx::MySql;
-                $run
-            }
-        }
-    };
-}
 
 /// A device as the database holds it. Has no `Debug`: it holds a secret.
 #[derive(Clone)]

@@ -183,5 +183,8 @@ async fn what_is_no_database_is_refused() {
 fn the_table_of_databases_that_are_there_is_known() {
     let migrator = sqlx::migrate!("src/auth/migrations/sqlite");
     // Another text is refused where the first was applied.
-    assert_eq!(migrator.migrations[0].checksum[..4], [0xde, 0x1a, 0xbf, 0xc1]);
+    assert_eq!(
+        migrator.migrations[0].checksum[..4],
+        [0xde, 0x1a, 0xbf, 0xc1]
+    );
 }

@@ -16,6 +16,7 @@ use super::handlers::{Handler, Handlers};
 use super::metrics::Metrics;
 use super::trace::Trace;
 use super::{Config, Event, Failure, Inbox, Transaction};
+use crate::database::{Fate, fate};
 use crate::event::Received;
 use crate::jetstream::consumer::Delivered;
 use crate::telemetry;
@@ -177,8 +178,11 @@ impl Bench {
         loop {
             match self.inbox.admit(durable, event_id).await {
                 Ok(transaction) => return transaction.ok_or(Ended::Duplicate),
+                Err(error) if fate(&error) == Fate::Refused => {
+                    return Err(Ended::Poison(reason(&format!("event_id: {error}"))));
+                }
                 Err(error) if tries % TRIES_PER_LINE == 0 => {
-                    tracing::warn!(%error, tries, "the database of the inbox is away");
+                    tracing::warn!(%error, tries, "the inbox does not take an event yet");
                 }
                 Err(_said_before) => {}
             }
@@ -197,10 +201,12 @@ impl Bench {
         mut transaction: Transaction,
     ) -> Result<(), Failure> {
         let limit = self.config.handling_max;
-        let handled = timeout(limit, handler(event, &mut transaction)).await;
+        let handled = timeout(limit, async {
+            handler(event, &mut transaction).await?;
+            Ok(transaction.commit().await?)
+        });
         let late = |_elapsed| Failure::Retry(format!("the handler took more than {limit:?}"));
-        handled.map_err(late)??;
-        Ok(transaction.commit().await?)
+        handled.await.map_err(late)?
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use sqlx::SqlitePool;
 
 use super::*;
+use crate::database::Pool;
 use crate::message::{Headers, Message};
 
 #[derive(Clone, Default)]
@@ -26,7 +27,7 @@ async fn bench() -> Arc<Bench> {
     Arc::new(Bench {
         config: Config::new("APPLICATION", "gps"),
         handlers: Handlers::default(),
-        inbox: Inbox::open(pool).await.unwrap(),
+        inbox: Inbox::open(Pool::Sqlite(pool)).await.unwrap(),
         metrics: Metrics::default(),
         spans: Spans::default(),
         stopping: CancellationToken::new(),

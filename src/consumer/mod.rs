@@ -17,6 +17,8 @@ mod trace;
 pub use config::{Config, Order};
 pub use event::Event;
 pub use handlers::{Failure, Handle};
-pub use inbox::{Error, Inbox, Transaction};
+pub use inbox::Inbox;
 pub use metrics::{Metrics, Outcome};
 pub use replica::Consumer;
+
+pub use crate::database::Transaction;

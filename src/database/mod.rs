@@ -5,6 +5,7 @@
 
 mod config;
 mod error;
+mod on;
 mod pool;
 mod schema;
 mod session;
@@ -12,6 +13,7 @@ mod transaction;
 
 pub use config::Config;
 pub use error::{Error, Fate, fate, within};
+pub(crate) use on::on;
 pub use pool::{Kind, Pool};
 pub use schema::Schema;
 pub use transaction::Transaction;

@@ -110,7 +110,9 @@ impl Pool {
         }
     }
 
-    fn busy_timeout(&self) -> Duration {
+    /// How long a free connection is waited for, and then another writer or a lock.
+    #[must_use]
+    pub fn busy_timeout(&self) -> Duration {
         match self {
             Self::Sqlite(pool) => pool.options().get_acquire_timeout(),
             Self::Postgres(pool) => pool.options().get_acquire_timeout(),

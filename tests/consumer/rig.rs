@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_nats::Subscriber;
 use async_nats::jetstream::consumer::{Info, pull};
 use jetway::consumer::{Config, Consumer, Event, Failure, Handle, Inbox, Metrics, Transaction};
+use jetway::database::Pool;
 use jetway::jetstream::{Link, client};
 use serde_json::{Value, json};
 use sqlx::SqlitePool;
@@ -214,7 +215,7 @@ pub(crate) async fn consumer(
         ..client::Config::default()
     };
     let link = Link::connect(&nats).await.unwrap();
-    let inbox = Inbox::open(pool).await.unwrap();
+    let inbox = Inbox::open(Pool::Sqlite(pool)).await.unwrap();
     let consumer = Consumer::new(&link, config, inbox);
     (
         consumer.on("device.property.reported", "1.0", handler),
@@ -340,6 +341,9 @@ impl Handle for Recorder {
             at: Instant::now(),
         };
         self.calls.lock().unwrap().push(call.clone());
+        let Transaction::Sqlite(transaction) = transaction else {
+            panic!("expected a transaction of SQLite");
+        };
         sqlx::query("INSERT INTO work (replica, device, number, event_id) VALUES (?, ?, ?, ?)")
             .bind(&self.replica)
             .bind(device)

@@ -8,6 +8,8 @@ mod devices;
 #[cfg(test)]
 mod fates;
 #[cfg(test)]
+mod inbox;
+#[cfg(test)]
 mod migrations;
 #[cfg(test)]
 mod rig;

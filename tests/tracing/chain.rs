@@ -2,6 +2,7 @@
 
 use async_nats::jetstream::consumer::pull;
 use jetway::consumer::{Config, Consumer, Event, Failure, Handle, Inbox, Transaction};
+use jetway::database::Pool;
 use jetway::jetstream::{Link, client};
 use jetway::tasks::{OnExit, Tasks};
 use jetway::telemetry::otlp;
@@ -116,7 +117,7 @@ async fn a_service_goes_on_with_the_trace_of_an_event_and_each_attempt_is_a_span
     };
     let link = Link::connect(&nats).await.unwrap();
     let pool = SqlitePool::connect("sqlite::memory:").await.unwrap();
-    let inbox = Inbox::open(pool).await.unwrap();
+    let inbox = Inbox::open(Pool::Sqlite(pool)).await.unwrap();
     let consumer = Consumer::new(&link, Config::new("APPLICATION", "rules"), inbox);
     let consumer = consumer
         .on("device.property.reported", "1.0", Second)
