@@ -10,6 +10,8 @@ mod fates;
 #[cfg(test)]
 mod inbox;
 #[cfg(test)]
+mod logins;
+#[cfg(test)]
 mod migrations;
 #[cfg(test)]
 mod rig;

@@ -1,0 +1,104 @@
+//! A gateway whose devices are in PostgreSQL or MariaDB: while that is silent or gone nobody is told that its secret is wrong.
+
+use std::ops::Deref;
+use std::time::{Duration, Instant};
+
+use crate::support::{
+    Connect, Credentials, Device, Gateway, MariaDb, NatsServer, Postgres, Protocol, RunOptions,
+    Server, eventually, jetway,
+};
+
+const SECRET: &str = "c2VjcmV0LW9mLWFsbC1vZi10aGVt";
+/// MQTT 5: server unavailable.
+const UNAVAILABLE: u8 = 0x88;
+/// MQTT 5: bad user name or password.
+const BAD_CREDENTIALS: u8 = 0x86;
+
+#[tokio::test]
+async fn devices_in_postgres_log_in() {
+    let server = Postgres::start().await;
+    let url = server.database("devices").await;
+    Box::pin(log_in(&url, &server, async || server.restart().await)).await;
+}
+
+#[tokio::test]
+async fn devices_in_mariadb_log_in() {
+    let server = MariaDb::start().await;
+    let url = server.database("devices").await;
+    Box::pin(log_in(&url, &server, async || server.restart().await)).await;
+}
+
+async fn log_in(url: &str, server: &impl Deref<Target = Server>, restart: impl AsyncFn()) {
+    let add = [
+        "device",
+        "add",
+        "p",
+        "d",
+        "--count",
+        "3",
+        "--secret",
+        SECRET,
+        "--database",
+        url,
+    ];
+    jetway(&add, &[]);
+    let list = jetway(&["device", "ls", "--database", url], &[]);
+    assert_eq!(list.lines().count(), 3, "{list}");
+    let nats = NatsServer::start().await;
+    let gateway = Gateway::run(RunOptions {
+        nats_url: nats.url(),
+        database_url: url.to_owned(),
+        environment: vec![("JETWAY_AUTH_LOOKUP_TIMEOUT_MS".to_owned(), "500".to_owned())],
+        ..RunOptions::default()
+    })
+    .await;
+    let names: Vec<&str> = list
+        .lines()
+        .filter_map(|line| line.split('\t').nth(1))
+        .collect();
+    let mut device = connect(&gateway, names[0]).await.unwrap();
+    // The same name in other letters is another device.
+    let other = names[0].to_uppercase();
+    assert_eq!(connect(&gateway, &other).await.err(), Some(BAD_CREDENTIALS));
+
+    server.pause().await;
+    let begun = Instant::now();
+    assert_eq!(connect(&gateway, names[1]).await.err(), Some(UNAVAILABLE));
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begun.elapsed()
+    );
+    let topic = format!("$thing/up/property/p/{}", names[0]);
+    assert_eq!(
+        device
+            .publish_acked(&topic, r#"{"method":"report","params":{}}"#)
+            .await,
+        0
+    );
+    server.resume();
+    logs_in(&gateway, names[1]).await;
+
+    server.kill9().await;
+    assert_eq!(connect(&gateway, names[2]).await.err(), Some(UNAVAILABLE));
+    restart().await;
+    logs_in(&gateway, names[2]).await;
+}
+
+async fn logs_in(gateway: &Gateway, name: &str) {
+    eventually("the device logs in", async || {
+        match connect(gateway, name).await {
+            Ok(_connected) => Ok(()),
+            Err(reason) if reason == UNAVAILABLE => Err(format!("{reason:#x}")),
+            Err(reason) => panic!("{reason:#x}"),
+        }
+    })
+    .await;
+}
+
+async fn connect(gateway: &Gateway, name: &str) -> Result<Device, u8> {
+    let credentials = Credentials::new("p", name, SECRET);
+    let connect = Connect::new(Protocol::V5, gateway.mqtt(), &credentials);
+    let connected = Box::pin(Device::connect_with(connect)).await;
+    connected.map_err(|closed| closed.reason.unwrap())
+}
