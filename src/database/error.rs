@@ -80,11 +80,8 @@ const SQLITE_ABOUT_VALUES: [i32; 3] = [18, 19, 20];
 pub fn fate(error: &sqlx::Error) -> Fate {
     match error {
         sqlx::Error::Database(error) => of_database(&**error),
-        // What cannot be written as a value, or read as the one that was expected.
-        sqlx::Error::Encode(_)
-        | sqlx::Error::Decode(_)
-        | sqlx::Error::ColumnDecode { .. }
-        | sqlx::Error::RowNotFound => Fate::Refused,
+        // No value of the database's.
+        sqlx::Error::Encode(_) => Fate::Refused,
         _ => Fate::Unavailable,
     }
 }

@@ -14,6 +14,7 @@ on_each!(
     a_pool_in_use_is_unavailable_in_bounded_time,
     a_lock_is_waited_for_in_bounded_time,
     a_deadlock_is_a_conflict,
+    a_statement_that_is_too_large_is_refused,
 );
 
 async fn table(site: &Site) -> Pool {
@@ -188,4 +189,20 @@ async fn a_deadlock_is_a_conflict(site: &Site, kind: Kind) {
     assert_eq!(fate(&error), Fate::Conflict, "{error:?}");
     let text = format!("{error:?}").to_lowercase();
     assert!(text.contains("deadlock"), "{text}");
+}
+
+async fn a_statement_that_is_too_large_is_refused(site: &Site, kind: Kind) {
+    if kind != Kind::MySql {
+        // They take a gigabyte.
+        return;
+    }
+    let pool = table(site).await;
+    let text = "x".repeat(17 << 20);
+    let insert = format!("INSERT INTO t VALUES (3, '{text}', 1)");
+    let error = commit(&pool, &insert).await.unwrap_err();
+    // The server ends the connection after it; there are others.
+    assert_eq!(fate(&error), Fate::Refused, "{error:?}");
+    commit(&pool, "INSERT INTO t VALUES (3, 'x', 1)")
+        .await
+        .unwrap();
 }
