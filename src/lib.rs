@@ -15,6 +15,8 @@ pub mod mapping;
 
 pub mod thing;
 
+pub mod position;
+
 pub mod jetstream;
 
 pub mod connection;

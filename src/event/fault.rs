@@ -40,6 +40,8 @@ pub mod reason {
     pub const ENUM: &str = "enum";
     /// A text or an array that is too long.
     pub const LENGTH: &str = "length";
+    /// A checksum that does not hold.
+    pub const CHECKSUM: &str = "checksum";
     /// An identifier that the product's model does not have.
     pub const UNKNOWN: &str = "unknown";
     /// A parameter that the product's model has and the message has not.

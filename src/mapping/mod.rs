@@ -48,6 +48,7 @@ pub use replay::{Letter, Unreplayable};
 pub use rules::{Delivery, Mapping};
 pub use settings::{Form, Profile, Settings, Tree};
 pub use source::Fault;
+pub(crate) use source::{Entry, Source as RulesFile};
 pub use stored_uplink::StoredUplink;
 pub use streams::Stream;
 pub use subject::{Presence, SUBJECT_BYTES_MAX, downlink_subject, events_cursor, product_token};

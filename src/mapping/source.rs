@@ -27,14 +27,14 @@ impl fmt::Display for Fault {
 
 /// A value and where it stands, for faults that are found later.
 #[derive(Debug, Clone)]
-pub(super) struct At<T> {
-    pub(super) value: T,
+pub(crate) struct At<T> {
+    pub(crate) value: T,
     /// File and line.
-    pub(super) place: String,
+    pub(crate) place: String,
 }
 
 impl<T> At<T> {
-    pub(super) fn map<U>(self, change: impl FnOnce(T) -> U) -> At<U> {
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> At<U> {
         At {
             value: change(self.value),
             place: self.place,
@@ -44,16 +44,16 @@ impl<T> At<T> {
 
 /// A file's text under the name that faults give it.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'i> {
-    pub(super) name: &'i str,
-    pub(super) text: &'i str,
+pub(crate) struct Source<'i> {
+    pub(crate) name: &'i str,
+    pub(crate) text: &'i str,
 }
 
 impl<'i> Source<'i> {
     /// Reads each `[[key]]` of the file with `read`; a key that is not in `keys` is a fault.
     ///
     /// A file whose syntax is broken gives all its syntax faults and no entries: half a file makes misleading faults.
-    pub(super) fn entries(
+    pub(crate) fn entries(
         &self,
         keys: &[&'static str],
         faults: &mut Vec<Fault>,
@@ -111,7 +111,7 @@ impl<'i> Source<'i> {
 }
 
 /// One `[[rule]]` or `[[stream]]` being read.
-pub(super) struct Entry<'e, 'i> {
+pub(crate) struct Entry<'e, 'i> {
     source: Source<'i>,
     table: &'e DeTable<'i>,
     label: String,
@@ -121,17 +121,17 @@ pub(super) struct Entry<'e, 'i> {
 
 impl<'e, 'i> Entry<'e, 'i> {
     /// `rule 3`, for faults.
-    pub(super) fn label(&self) -> &str {
+    pub(crate) fn label(&self) -> &str {
         &self.label
     }
 
     /// File and line of its first key.
-    pub(super) fn place(&self) -> &str {
+    pub(crate) fn place(&self) -> &str {
         &self.place
     }
 
     /// A fault of this entry.
-    pub(super) fn fault(&mut self, place: &str, message: impl fmt::Display) {
+    pub(crate) fn fault(&mut self, place: &str, message: impl fmt::Display) {
         self.faults.push(Fault {
             place: place.to_owned(),
             message: format!("{}: {message}", self.label),
@@ -139,7 +139,7 @@ impl<'e, 'i> Entry<'e, 'i> {
     }
 
     /// Reports each key that is not in `known`.
-    pub(super) fn only(&mut self, known: &[&str]) {
+    pub(crate) fn only(&mut self, known: &[&str]) {
         let table = self.table;
         for key in table
             .keys()
@@ -156,7 +156,7 @@ impl<'e, 'i> Entry<'e, 'i> {
     }
 
     /// The value of a key, with its line.
-    pub(super) fn value(&self, key: &str) -> Option<At<&'e DeValue<'i>>> {
+    pub(crate) fn value(&self, key: &str) -> Option<At<&'e DeValue<'i>>> {
         let (key, value) = self.table.get_key_value(key)?;
         Some(At {
             value: value.get_ref(),
@@ -165,7 +165,7 @@ impl<'e, 'i> Entry<'e, 'i> {
     }
 
     /// A text; a fault if it is something else.
-    pub(super) fn text(&mut self, key: &str) -> Option<At<String>> {
+    pub(crate) fn text(&mut self, key: &str) -> Option<At<String>> {
         let found = self.value(key)?;
         match found.value.as_str() {
             Some(text) => Some(found.map(|_| text.to_owned())),
@@ -181,7 +181,7 @@ impl<'e, 'i> Entry<'e, 'i> {
     }
 
     /// A text that must be there.
-    pub(super) fn required_text(&mut self, key: &str) -> Option<At<String>> {
+    pub(crate) fn required_text(&mut self, key: &str) -> Option<At<String>> {
         if self.value(key).is_none() {
             let place = self.place.clone();
             self.fault(&place, format_args!("key `{key}`: missing, expected text"));
@@ -190,7 +190,7 @@ impl<'e, 'i> Entry<'e, 'i> {
     }
 
     /// A table of texts, in no particular order; a fault for each value that is something else.
-    pub(super) fn texts(&mut self, key: &str) -> Vec<(String, At<String>)> {
+    pub(crate) fn texts(&mut self, key: &str) -> Vec<(String, At<String>)> {
         let Some(found) = self.value(key) else {
             return Vec::new();
         };

@@ -13,7 +13,7 @@ mod properties;
 mod publication;
 mod reading;
 mod reply;
-mod request;
+pub(crate) mod request;
 
 #[cfg(test)]
 mod asked_tests;

@@ -19,28 +19,28 @@ type Raw<'a> = Option<&'a RawValue>;
 /// A message, an entry of a pack report, or a sub-device in one.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct Request<'a> {
+pub(crate) struct Request<'a> {
     #[serde(borrow)]
-    pub(super) method: Raw<'a>,
-    pub(super) msg_token: Raw<'a>,
-    pub(super) timestamp: Raw<'a>,
-    pub(super) params: Raw<'a>,
-    pub(super) properties: Raw<'a>,
-    pub(super) events: Raw<'a>,
-    pub(super) sub_devices: Raw<'a>,
+    pub(crate) method: Raw<'a>,
+    pub(crate) msg_token: Raw<'a>,
+    pub(crate) timestamp: Raw<'a>,
+    pub(crate) params: Raw<'a>,
+    pub(crate) properties: Raw<'a>,
+    pub(crate) events: Raw<'a>,
+    pub(crate) sub_devices: Raw<'a>,
     #[serde(rename = "eventID")]
-    pub(super) event_id: Raw<'a>,
+    pub(crate) event_id: Raw<'a>,
     #[serde(rename = "type")]
-    pub(super) type_: Raw<'a>,
+    pub(crate) type_: Raw<'a>,
     #[serde(rename = "actionID")]
-    pub(super) action_id: Raw<'a>,
-    pub(super) code: Raw<'a>,
-    pub(super) msg: Raw<'a>,
-    pub(super) data: Raw<'a>,
-    pub(super) sys: Raw<'a>,
+    pub(crate) action_id: Raw<'a>,
+    pub(crate) code: Raw<'a>,
+    pub(crate) msg: Raw<'a>,
+    pub(crate) data: Raw<'a>,
+    pub(crate) sys: Raw<'a>,
     #[serde(rename = "productID")]
-    pub(super) product_id: Raw<'a>,
-    pub(super) device_name: Raw<'a>,
+    pub(crate) product_id: Raw<'a>,
+    pub(crate) device_name: Raw<'a>,
 }
 
 /// How a device wants its answer.
@@ -53,7 +53,7 @@ pub(super) struct Sys {
 
 impl<'a> Request<'a> {
     /// Reads the fields of a value at `path` that is JSON.
-    pub(super) fn read(json: &'a str, path: &str) -> Result<Self, Fault> {
+    pub(crate) fn read(json: &'a str, path: &str) -> Result<Self, Fault> {
         match is_object(json) {
             true => serde_json::from_str(json).map_err(|error| shape(path, &error.to_string())),
             false => Err(shape(path, "expected an object")),
@@ -74,7 +74,7 @@ pub(super) fn shape(path: &str, rule: &str) -> Fault {
 }
 
 /// A text; none if it is not there or empty.
-pub(super) fn text<'a>(raw: Raw<'a>, path: &str) -> Result<Option<Cow<'a, str>>, Fault> {
+pub(crate) fn text<'a>(raw: Raw<'a>, path: &str) -> Result<Option<Cow<'a, str>>, Fault> {
     let Some(raw) = raw else { return Ok(None) };
     let text = string(raw).ok_or_else(|| shape(path, "expected a text"))?;
     if text.len() > WORD_BYTES_MAX {
@@ -85,7 +85,7 @@ pub(super) fn text<'a>(raw: Raw<'a>, path: &str) -> Result<Option<Cow<'a, str>>,
 }
 
 /// A value that is a string; borrowed where nothing in it is escaped.
-pub(super) fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
+pub(crate) fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
     match inner.contains('\\') {
         false => Some(Cow::Borrowed(inner)),
@@ -116,7 +116,7 @@ pub(super) fn check_identifier(name: &str, path: &str) -> Result<(), Fault> {
 }
 
 /// The members of an object; none if it is not there.
-pub(super) fn members<'a>(raw: Raw<'a>, path: &str) -> Result<Option<Members<'a>>, Fault> {
+pub(crate) fn members<'a>(raw: Raw<'a>, path: &str) -> Result<Option<Members<'a>>, Fault> {
     let Some(raw) = raw else { return Ok(None) };
     serde_json::from_str(raw.get())
         .map(Some)
@@ -124,7 +124,7 @@ pub(super) fn members<'a>(raw: Raw<'a>, path: &str) -> Result<Option<Members<'a>
 }
 
 /// The elements of an array; none if it is not there.
-pub(super) fn elements<'a>(raw: Raw<'a>, path: &str) -> Result<Vec<&'a RawValue>, Fault> {
+pub(crate) fn elements<'a>(raw: Raw<'a>, path: &str) -> Result<Vec<&'a RawValue>, Fault> {
     let Some(raw) = raw else {
         return Ok(Vec::new());
     };

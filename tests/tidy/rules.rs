@@ -20,7 +20,11 @@ const LAYERS: &[Layer] = &[
         &[],
     ),
     ("pure", &["session", "mapping", "auth::acl"], &["word"]),
-    ("meaning", &["thing", "position"], &["word", "pure"]),
+    (
+        "meaning",
+        &["thing", "position"],
+        &["word", "pure", "meaning"],
+    ),
     (
         "edge",
         &[

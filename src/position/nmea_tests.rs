@@ -1,0 +1,1 @@
+//! What the code beside this file promises, held to it.
