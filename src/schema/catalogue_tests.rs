@@ -14,6 +14,14 @@ fn each_event_of_the_gateway_has_a_schema_and_a_name_of_the_rules() {
             "device.connection.opened",
             "device.event.posted",
             "device.property.reported",
+            "gps.geofence.entered",
+            "gps.geofence.left",
+            "gps.report.created",
+            "gps.speed.exceeded",
+            "gps.stop.detected",
+            "gps.trip.started",
+            "gps.trip.stopped",
+            "gps.window.closed",
         ]
     );
     for schema in all() {
@@ -45,4 +53,26 @@ fn a_schema_says_types_formats_and_what_is_always_there() {
     let required = data["required"].as_array().unwrap();
     assert!(required.contains(&"identifier".into()));
     assert!(!required.contains(&"code".into()));
+}
+
+#[test]
+fn a_list_is_always_there_and_an_absent_place_is_none() {
+    let of = |event: &str| {
+        let schema = all().iter().find(|schema| schema.event == event);
+        &schema.unwrap().json["properties"]["data"]
+    };
+    let created = of("gps.report.created");
+    assert_eq!(created["properties"]["flags"]["type"], "array");
+    assert_eq!(created["properties"]["latitude"]["type"], "number");
+    assert_eq!(created["properties"]["device_time"]["format"], "date-time");
+    let required = created["required"].as_array().unwrap();
+    assert!(required.contains(&"flags".into()) && !required.contains(&"device_time".into()));
+    let closed = of("gps.window.closed");
+    assert_eq!(closed["properties"]["first"]["type"], "object");
+    assert!(
+        !closed["required"]
+            .as_array()
+            .unwrap()
+            .contains(&"first".into())
+    );
 }

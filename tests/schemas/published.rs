@@ -114,7 +114,9 @@ async fn every_published_event_is_as_its_schema_says() {
             assert!(!faults(schema, &less).is_empty(), "without {field}");
         }
     }
+    // Those of positions come out of a database: the tests of its worker and jobs hold them to their schemas.
     let all = schema::all().iter().map(|schema| &*schema.event);
+    let all = all.filter(|event| event.starts_with("device."));
     assert_eq!(
         seen.keys().copied().collect::<Vec<_>>(),
         all.collect::<Vec<_>>()
