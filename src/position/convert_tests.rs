@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::super::sphere::{Point, distance_m};
 use super::*;
+use crate::position::sphere::{Point, distance_m};
 
 const ALL: [System; 3] = [System::Wgs84, System::Gcj02, System::Bd09];
 

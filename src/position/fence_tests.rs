@@ -102,7 +102,7 @@ fn a_ring_round_a_pole_has_the_nearer_pole_in_it() {
 
 #[test]
 fn a_device_is_out_only_beyond_the_hysteresis() {
-    let north = |metres: f64| (metres / super::super::sphere::RADIUS_M).to_degrees();
+    let north = |metres: f64| (metres / crate::position::sphere::RADIUS_M).to_degrees();
     let text = format!(
         "[[fence]]\nname = \"c\"\nhysteresis_m = 50\ncircle = {{ latitude = 0, longitude = 0, radius_m = 1000 }}\n\
          [[fence]]\nname = \"p\"\nhysteresis_m = 50\npolygon = [[{0}, -1], [{0}, 1], [-1, 1], [-1, -1]]",

@@ -120,15 +120,15 @@ fn time_grows_with_the_size_and_not_faster() {
     for (shape, message) in shapes.iter().enumerate() {
         let seconds = |count: usize| {
             let payload = message(count);
-            let runs = (0..5).map(|_| {
+            let runs = (0..15).map(|_| {
                 let start = Instant::now();
                 hold(&extract_with(&rules, &payload));
                 start.elapsed().as_secs_f64()
             });
             runs.fold(f64::INFINITY, f64::min)
         };
-        let (little, much) = (seconds(2000), seconds(8000));
-        assert!(much < 10.0 * little, "shape {shape}: {little} s, {much} s");
+        let (little, much) = (seconds(1000), seconds(4000));
+        assert!(much < 12.0 * little, "shape {shape}: {little} s, {much} s");
     }
 }
 

@@ -23,6 +23,8 @@ mod trip;
 
 #[cfg(test)]
 mod hostile_tests;
+#[cfg(test)]
+mod message_tests;
 
 pub use convert::{System, convert};
 pub use extraction::{Extraction, FAULTS_MAX, POINTS_MAX, Source, extract};

@@ -1,7 +1,7 @@
 //! GGA and RMC: together and alone, checksums, no fix, dates, and what is wrong in one.
 
-use super::super::convert::System;
 use super::*;
+use crate::position::convert::System;
 
 /// 2002-03-19T12:35:19Z, the moment of the usual example.
 const REFERENCE_MS: u64 = 1_016_541_319_000;

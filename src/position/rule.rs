@@ -150,18 +150,12 @@ impl Rule {
 impl Numbers {
     fn of(entry: &mut Entry<'_, '_>, is_good: &mut bool) -> Self {
         let mut list = |key| pointers(entry, key, false, is_good);
-        let measures = |places: [(Vec<Pointer>, Unit); 4]| {
-            let places = places.into_iter().filter(|(at, _)| !at.is_empty());
-            places.map(|(at, unit)| Measure { at, unit }).collect()
-        };
         let mut numbers = Self {
             latitude: list("latitude"),
             longitude: list("longitude"),
             altitude: measures([
                 (list("altitude"), Unit::METRIC),
                 (list("altitude_ft"), Unit::FEET),
-                (Vec::new(), Unit::METRIC),
-                (Vec::new(), Unit::METRIC),
             ]),
             speed: measures([
                 (list("speed"), Unit::METRIC),
@@ -198,6 +192,11 @@ impl Numbers {
         }
         numbers
     }
+}
+
+fn measures<const N: usize>(places: [(Vec<Pointer>, Unit); N]) -> Vec<Measure> {
+    let places = places.into_iter().filter(|(at, _)| !at.is_empty());
+    places.map(|(at, unit)| Measure { at, unit }).collect()
 }
 
 /// The products that an entry names; all, as `*`, where it names none. A fault if there is anything but texts.

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, MatchKind};
 
 use super::convert::System;
 use super::nmea;
@@ -87,7 +87,10 @@ impl Rules {
                 }
             });
         }
-        let marks = AhoCorasick::new(marks(&rules));
+        // Only searches for the leftmost match are done many bytes at a time.
+        let marks = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostFirst)
+            .build(marks(&rules));
         let marks = marks.map_err(|error| {
             faults.push(Fault {
                 place: SHIPPED_NAME.to_owned(),

@@ -1,10 +1,10 @@
 //! Tracks: newer and late, fences, what is kept, and the state as JSON.
 
-use super::super::convert::System;
-use super::super::fence::{Circle, FenceConfig};
-use super::super::flags::Flags;
 use super::*;
 use crate::device::DeviceId;
+use crate::position::convert::System;
+use crate::position::fence::{Circle, FenceConfig};
+use crate::position::flags::Flags;
 
 pub(in crate::position) fn report(at_ms: u64, latitude: f64, longitude: f64) -> Report {
     Report {
@@ -119,7 +119,7 @@ fn fences_are_entered_and_left_once() {
     );
     // The same place as Chinese maps have it is half a kilometre off on paper only.
     let (latitude, longitude) =
-        super::super::convert(System::Wgs84, System::Gcj02, 39.915, 116.404);
+        crate::position::convert(System::Wgs84, System::Gcj02, 39.915, 116.404);
     let shifted = Report {
         system: System::Gcj02,
         ..report(5000, latitude, longitude)

@@ -1,8 +1,8 @@
 //! Trips: started, stopped, in silence, and never by the noise of a device that stands.
 
-use super::super::track::tests::report;
-use super::super::track::{Step, Track, Watching};
 use super::*;
+use crate::position::track::tests::report;
+use crate::position::track::{Step, Track, Watching};
 
 const CONFIG: TripConfig = TripConfig {
     move_m: 100.0,
