@@ -4,6 +4,7 @@
 //! none, and no fault: what is wrong with a message as such is the thing model's to say. Of the parameters of one entry the first
 //! rule that finds something decides; half a position counts only if there is no whole one.
 
+use std::mem;
 use std::ops::ControlFlow;
 use std::slice;
 
@@ -74,6 +75,7 @@ pub fn extract(
         source,
         rules,
         entries: 0,
+        is_full: false,
         more_faults: 0,
         extraction: Extraction::default(),
     };
@@ -88,6 +90,8 @@ struct Reading<'a> {
     rules: &'a Rules,
     /// How many entries there were so far.
     entries: usize,
+    /// Whether it was told that there are too many.
+    is_full: bool,
     /// How many faults are not told.
     more_faults: usize,
     extraction: Extraction,
@@ -178,7 +182,7 @@ impl Reading<'_> {
         let number = self.entries;
         self.entries += 1;
         if number >= POINTS_MAX {
-            if number == POINTS_MAX {
+            if !mem::replace(&mut self.is_full, true) {
                 let rule = format!("expected a message of at most {POINTS_MAX} entries");
                 self.fault(Fault::new(reason::TOO_MANY, &*entry.path, rule));
             }

@@ -52,6 +52,18 @@ fn an_operators_rules_go_before() {
 }
 
 #[test]
+fn the_example_of_the_documentation_is_right() {
+    let text = include_str!("../../subjects/README.md");
+    let examples = text.split("```toml\n").skip(1);
+    let example = examples
+        .filter_map(|rest| rest.split("```").next())
+        .find(|example| example.contains("[[position]]"));
+    let rules = load(example.unwrap()).unwrap();
+    assert_eq!(latitudes(&rules, "tracker7"), ["0"]);
+    assert_eq!(latitudes(&rules, "meter1"), [""; 0]);
+}
+
+#[test]
 fn every_fault_of_a_file_is_told_with_line_and_table() {
     let faults = load(
         r#"
