@@ -274,8 +274,12 @@ fn pairs(text: &str) -> Option<[u64; 3]> {
 
 /// The moment with this time of day that is nearest to another one.
 fn nearest(of_day_ms: u64, reference_ms: u64) -> u64 {
-    let same_day = reference_ms - reference_ms % DAY_MS + of_day_ms;
-    let days = [same_day.saturating_sub(DAY_MS), same_day, same_day + DAY_MS];
+    let same_day = (reference_ms - reference_ms % DAY_MS).saturating_add(of_day_ms);
+    let days = [
+        same_day.saturating_sub(DAY_MS),
+        same_day,
+        same_day.saturating_add(DAY_MS),
+    ];
     let nearest = days
         .into_iter()
         .min_by_key(|day| day.abs_diff(reference_ms));

@@ -184,6 +184,9 @@ fn a_fix_without_a_date_is_on_the_nearest_day() {
         at("000001", NOON + DAY_MS / 2 - 1000),
         Some(NOON + DAY_MS / 2 + 1000)
     );
+    for reference_ms in [0, u64::MAX] {
+        assert!(at("120000", reference_ms).is_some());
+    }
     // Another sentence's date counts before the time of the message.
     let text = format!("{RMC}\n{}", gga("123600"));
     assert_eq!(

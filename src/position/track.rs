@@ -202,7 +202,7 @@ impl Track {
             return true;
         };
         let (interval_ms, metres) = (sampling.interval_ms, sampling.distance_m);
-        let is_late_enough = interval_ms > 0 && fix.at_ms - kept.at_ms >= interval_ms;
+        let is_late_enough = interval_ms > 0 && fix.at_ms.saturating_sub(kept.at_ms) >= interval_ms;
         let is_far_enough = metres > 0.0 && distance_m(kept.point(), fix.point()) >= metres;
         is_late_enough || is_far_enough || (interval_ms == 0 && metres <= 0.0)
     }
