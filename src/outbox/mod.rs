@@ -6,4 +6,5 @@
 pub mod publisher;
 pub mod store;
 
-pub use publisher::{Answer, Publisher, Row};
+pub use publisher::Publisher;
+pub use store::{Answer, Row};

@@ -1,5 +1,20 @@
 //! The outbox in its database: rows written by business transactions, claimed and settled by relays, looked after by operators.
+//!
+//! The only place with SQL about them. A row is of an aggregate, and an aggregate of one of 64 shards. Whoever claims rows takes
+//! their shards with a lease, so of a shard at most one claim is out, and the order of each aggregate needs nothing more.
+//! An aggregate with a row that could not be published becomes a lane: its rows wait there, out of the others' way.
+//! Invariants: what settles a claim changes only rows that are in it still; claims, counts and purges read no published row that
+//! they do not want. All times are the database's, since relays disagree about the time.
 
+mod dialect;
+mod enqueue;
 mod event;
+mod open;
+mod row;
+mod wake;
 
+pub use enqueue::Enqueue;
 pub use event::Event;
+pub use open::{Error, Store};
+pub use row::{Answer, Row};
+pub use wake::Wake;

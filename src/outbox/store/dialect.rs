@@ -1,0 +1,86 @@
+//! Where the databases differ, and one statement on whichever it is.
+
+use std::fmt::Write as _;
+
+use crate::database::Kind;
+
+/// What PostgreSQL says with each commit that has written events.
+pub(super) const CHANNEL: &str = "jetway_outbox";
+/// Shards of the outbox, from 0; a claim takes some of them.
+pub(super) const SHARDS: i16 = 64;
+
+/// The database's clock, in Unix milliseconds.
+pub(super) const fn now(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Sqlite => "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+        Kind::Postgres => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
+        Kind::MySql => "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
+    }
+}
+
+/// Numbers as an SQL list; one that is in no table if there are none.
+pub(super) fn list<N: Into<i64>>(numbers: impl IntoIterator<Item = N>) -> String {
+    let mut text = String::from("-2");
+    for number in numbers {
+        // Writing into a string does not fail.
+        let _written = write!(text, ",{}", number.into());
+    }
+    text
+}
+
+/// Where an aggregate belongs: a number that tells it, and its shard. The hash is FNV-1a, the same for ever.
+pub(super) fn place(type_: &str, id: &str) -> (i64, i16) {
+    const SEED: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    // No text has this byte, so no type runs into an id.
+    let bytes = type_.bytes().chain([0xff]).chain(id.bytes());
+    let hash = bytes.fold(SEED, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(PRIME)
+    });
+    let shard = i16::try_from(hash >> 58).unwrap_or(0);
+    (i64::from_ne_bytes(hash.to_ne_bytes()), shard)
+}
+
+/// Runs one expression on the connection of a transaction, of whichever kind.
+macro_rules! on {
+    ($transaction:expr, $connection:ident => $run:expr) => {
+        match $transaction {
+            Transaction::Sqlite(transaction) => {
+                let $connection = &mut **transaction;
+                $run
+            }
+            Transaction::Postgres(transaction) => {
+                let $connection = &mut **transaction;
+                $run
+            }
+            Transaction::MySql(transaction) => {
+                let $connection = &mut **transaction;
+                $run
+            }
+        }
+    };
+}
+pub(super) use on;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_aggregate_keeps_its_place_and_shards_are_filled_alike() {
+        // Rows of earlier versions are in the table: this must not change.
+        assert_eq!(
+            place("device", "p/d"),
+            (-3_231_478_138_446_633_617, 52),
+            "the hash is another one"
+        );
+        assert_ne!(place("ab", "c").0, place("a", "bc").0);
+        let mut counts = [0; SHARDS as usize];
+        for number in 0..6_400 {
+            let (_, shard) = place("device", &format!("p/{number}"));
+            counts[usize::try_from(shard).unwrap()] += 1;
+        }
+        let fair = |count: &i32| (50..200).contains(count);
+        assert!(counts.iter().all(fair), "{counts:?}");
+    }
+}
