@@ -27,6 +27,9 @@ pub(super) struct Query<'q> {
     /// From this sequence on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) seq: Option<u64>,
+    /// From this time on, RFC 3339, instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) start_time: Option<String>,
     /// The messages of one subject filter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) next_by_subj: Option<&'q str>,

@@ -2,7 +2,12 @@
 
 use std::fmt::Write as _;
 
-use crate::database::Kind;
+use sqlx::mysql::MySqlRow;
+use sqlx::postgres::PgRow;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{AssertSqlSafe, FromRow};
+
+use crate::database::{Kind, Pool, Transaction};
 
 /// What PostgreSQL says with each commit that has written events.
 pub(super) const CHANNEL: &str = "jetway_outbox";
@@ -61,6 +66,61 @@ macro_rules! on {
     };
 }
 pub(super) use on;
+
+/// Runs a statement that was put together of numbers; gives how many rows it changed.
+pub(super) async fn run(transaction: &mut Transaction, text: String) -> Result<u64, sqlx::Error> {
+    on!(transaction, connection => {
+        let done = sqlx::raw_sql(AssertSqlSafe(text)).execute(connection).await?;
+        Ok(done.rows_affected())
+    })
+}
+
+/// The rows of a query that was put together of numbers.
+pub(super) async fn all<T: Read>(
+    transaction: &mut Transaction,
+    text: String,
+) -> Result<Vec<T>, sqlx::Error> {
+    on!(transaction, connection => {
+        let rows = sqlx::raw_sql(AssertSqlSafe(text)).fetch_all(connection).await?;
+        rows.iter().map(T::from_row).collect()
+    })
+}
+
+/// The same outside of a transaction.
+pub(super) async fn look<T: Read>(pool: &Pool, text: String) -> Result<Vec<T>, sqlx::Error> {
+    let query = sqlx::raw_sql(AssertSqlSafe(text));
+    match pool {
+        Pool::Sqlite(pool) => query
+            .fetch_all(pool)
+            .await?
+            .iter()
+            .map(T::from_row)
+            .collect(),
+        Pool::Postgres(pool) => query
+            .fetch_all(pool)
+            .await?
+            .iter()
+            .map(T::from_row)
+            .collect(),
+        Pool::MySql(pool) => query
+            .fetch_all(pool)
+            .await?
+            .iter()
+            .map(T::from_row)
+            .collect(),
+    }
+}
+
+/// What can be read from a row of any of the databases.
+pub(super) trait Read:
+    for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, MySqlRow>
+{
+}
+
+impl<T> Read for T where
+    T: for<'r> FromRow<'r, SqliteRow> + for<'r> FromRow<'r, PgRow> + for<'r> FromRow<'r, MySqlRow>
+{
+}
 
 #[cfg(test)]
 mod tests {

@@ -6,15 +6,21 @@
 //! Invariants: what settles a claim changes only rows that are in it still; claims, counts and purges read no published row that
 //! they do not want. All times are the database's, since relays disagree about the time.
 
+mod claim;
 mod dialect;
 mod enqueue;
 mod event;
 mod open;
 mod row;
+mod settle;
+mod stats;
 mod wake;
 
+pub use claim::{Claim, Terms};
 pub use enqueue::Enqueue;
 pub use event::Event;
 pub use open::{Error, Store};
 pub use row::{Answer, Row};
+pub use settle::{Policy, Settled};
+pub use stats::Stats;
 pub use wake::Wake;
