@@ -20,6 +20,7 @@ use crate::health;
 use crate::jetstream;
 use crate::mapping;
 use crate::net;
+use crate::outbox;
 use crate::ownership;
 use crate::rpc;
 use crate::session;
@@ -53,6 +54,8 @@ pub struct Config {
     pub downlink: downlink::Config,
     /// Application events.
     pub events: events::Config,
+    /// What is committed in the database and published afterwards.
+    pub outbox: outbox::Config,
     /// Requests to devices.
     pub rpc: rpc::Config,
     /// Logins.
@@ -85,7 +88,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             profile: mapping::Profile::default(),
-            roles: vec![Role::Gateway, Role::Events],
+            roles: vec![Role::Gateway, Role::Events, Role::Outbox],
             mqtt: net::Config::default(),
             listener: Vec::new(),
             connection: connection::Config::default(),
@@ -93,6 +96,7 @@ impl Default for Config {
             ownership: ownership::Config::default(),
             downlink: downlink::Config::default(),
             events: events::Config::default(),
+            outbox: outbox::Config::default(),
             rpc: rpc::Config::default(),
             auth: auth::Config::default(),
             database: database::Config::default(),
@@ -118,6 +122,8 @@ pub enum Role {
     Gateway,
     /// It makes application events of what devices report; not with the open profile.
     Events,
+    /// It publishes what is committed in the database; not with the open profile.
+    Outbox,
 }
 
 /// An operator's own mapping rules.
@@ -245,6 +251,12 @@ impl Config {
         self.has_role(Role::Events) && self.profile == mapping::Profile::Device
     }
 
+    /// Whether it empties the outbox: the open profile writes nothing there.
+    #[must_use]
+    pub fn empties_outbox(&self) -> bool {
+        self.has_role(Role::Outbox) && self.profile == mapping::Profile::Device
+    }
+
     /// All listeners, the plain one first.
     pub fn listeners(&self) -> impl Iterator<Item = net::ListenerConfig> {
         let plain = self.mqtt.listen.map(net::ListenerConfig::plain);
@@ -260,6 +272,7 @@ impl Config {
             ("ownership", self.ownership.validate()),
             ("downlink", self.downlink.validate()),
             ("events", self.events.validate()),
+            ("outbox", self.outbox.validate()),
             ("rpc", self.rpc.validate()),
             ("auth", self.auth.validate()),
             ("database", self.database.validate()),
@@ -284,9 +297,10 @@ impl Config {
             let found = listener.validate().into_iter();
             faults.extend(found.map(|fault| format!("[[listener]] {number} ({name}) {fault}")));
         }
-        if !self.has_role(Role::Gateway) && !self.makes_events() {
+        if !self.has_role(Role::Gateway) && !self.makes_events() && !self.empties_outbox() {
             faults.push(
-                "roles: expected \"gateway\", or \"events\" with the device profile".to_owned(),
+                "roles: expected \"gateway\", or \"events\" or \"outbox\" with the device profile"
+                    .to_owned(),
             );
         }
         if self.has_role(Role::Gateway) && self.listeners().next().is_none() {

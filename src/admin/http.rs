@@ -11,9 +11,10 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{dlq, schemas};
+use super::{dlq, outbox, schemas};
 use crate::dlq::Shelf;
 use crate::health::{Health, Readiness};
+use crate::outbox::store::Store;
 
 /// What the HTTP port tells about.
 pub struct Admin {
@@ -23,6 +24,8 @@ pub struct Admin {
     pub health: Health,
     /// Dead letters.
     pub shelf: Shelf,
+    /// The outbox, if this node empties it.
+    pub outbox: Option<Store>,
     /// Every metric.
     pub registry: Registry,
 }
@@ -38,6 +41,7 @@ impl Admin {
             .route("/schemas", get(schemas::list))
             .route("/schemas/{event}/{version}", get(schemas::one))
             .merge(dlq::routes())
+            .merge(outbox::routes())
             .with_state(Arc::new(self));
         let serve = axum::serve(listener, router).into_future();
         if let Some(Err(error)) = shutdown.run_until_cancelled(serve).await {

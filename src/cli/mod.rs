@@ -5,6 +5,7 @@ mod command;
 pub mod dev;
 pub mod device;
 mod dlq;
+mod outbox;
 mod run;
 mod send;
 mod streams;

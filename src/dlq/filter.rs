@@ -1,8 +1,6 @@
 //! Which dead letters are meant. Every condition that is given must hold.
 
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
-
+use crate::event;
 use crate::mapping::Letter;
 use crate::message::{Subject, covers};
 
@@ -63,7 +61,7 @@ impl Filter {
             "device" => self.device = text.map(|text| text.replacen('/', ".", 1)),
             "subject" => self.subject = text,
             _ => {
-                let at = moment(&value, now_ms).ok_or_else(|| {
+                let at = event::moment(&value, now_ms).ok_or_else(|| {
                     format!("{key}: found {value:?}, expected RFC 3339 or an age such as 90s, 10m, 2h, 7d")
                 })?;
                 match key {
@@ -116,23 +114,6 @@ impl Filter {
 /// Whether the tokens stand in the subject one after the other.
 fn has_tokens(subject: &str, tokens: &str) -> bool {
     format!(".{subject}.").contains(&format!(".{tokens}."))
-}
-
-/// A time in Unix milliseconds.
-fn moment(text: &str, now_ms: u64) -> Option<u64> {
-    if let Ok(at) = OffsetDateTime::parse(text, &Rfc3339) {
-        return u64::try_from(at.unix_timestamp_nanos() / 1_000_000).ok();
-    }
-    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
-    let seconds = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        _ => return None,
-    };
-    let age = number.parse::<u64>().ok()?.checked_mul(seconds * 1_000)?;
-    Some(now_ms.saturating_sub(age))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 use uuid::{Builder, Uuid};
 
 /// What the JSON of most events takes, in bytes: it need not grow then.
@@ -116,6 +117,24 @@ fn as_str(text: &[u8]) -> &str {
 #[must_use]
 pub fn iso8601(unix_ms: u64) -> String {
     Timestamp(unix_ms).to_string()
+}
+
+/// A time in Unix milliseconds, as operators write it: RFC 3339, or an age such as `90s`, `10m`, `2h`, `7d`; none for any other text.
+#[must_use]
+pub fn moment(text: &str, now_ms: u64) -> Option<u64> {
+    if let Ok(at) = OffsetDateTime::parse(text, &Rfc3339) {
+        return u64::try_from(at.unix_timestamp_nanos() / 1_000_000).ok();
+    }
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    let age = number.parse::<u64>().ok()?.checked_mul(seconds * 1_000)?;
+    Some(now_ms.saturating_sub(age))
 }
 
 #[cfg(test)]

@@ -63,6 +63,7 @@ impl Parts<'_> {
         telemetry::register_process(&mut self.metrics);
         let node = format!("{:016x}", telemetry::random_u64());
         self.start_events(&node).await?;
+        self.start_outbox().await?;
         let run = pulse::run(self.link.clone(), self.services_stop.clone());
         self.services.spawn("pulse", OnExit::Shutdown, run);
         let draining = Arc::new(AtomicBool::new(false));

@@ -20,6 +20,7 @@ use crate::jetstream::{Link, Publisher};
 use crate::mapping::{self, Mapping, Profile};
 use crate::net;
 use crate::net::{Bound, Listener, listener};
+use crate::outbox::store::Wake;
 use crate::registry::{Command, Registry};
 use crate::tasks::Tasks;
 use crate::telemetry;
@@ -207,6 +208,8 @@ impl Gateway {
             services_stop,
             metrics,
             spans: Spans::default(),
+            wake: Wake::default(),
+            outbox: None,
         };
         parts.start_spans()?;
         parts.start_watch(watch);

@@ -25,6 +25,9 @@ use crate::jetstream::provision::{Stream, Watch};
 use crate::jetstream::{Bucket, Feed, Fence, Link, Publisher, Reader, publisher, pulse};
 use crate::mapping::{Mapping, Profile};
 use crate::net::{Accepted, Address, Bound, Connections, Listener, Renewal};
+use crate::outbox::Relay;
+use crate::outbox::publisher::Any;
+use crate::outbox::store::Wake;
 use crate::ownership::{self, Ownership, Wills};
 use crate::router::Router;
 use crate::rpc::{self, Board, Desk};
@@ -61,6 +64,10 @@ pub(super) struct Parts<'a> {
     pub(super) services_stop: CancellationToken,
     pub(super) metrics: MetricRegistry,
     pub(super) spans: Spans,
+    /// Wakes the relay of the outbox, if it is on this node.
+    pub(super) wake: Wake,
+    /// That relay.
+    pub(super) outbox: Option<Relay<Any>>,
 }
 
 impl Parts<'_> {
@@ -93,6 +100,7 @@ impl Parts<'_> {
         self.start_ownership(&shared).await?;
         self.start_rpc(&shared, &stop).await?;
         self.start_events(&shared.run).await?;
+        self.start_outbox().await?;
         let draining = Arc::new(AtomicBool::new(false));
         let http_address = http.local_addr()?;
         let mut bound: Vec<Bound> = listeners.iter().map(Listener::bound).cloned().collect();
@@ -162,6 +170,7 @@ impl Parts<'_> {
             readiness,
             health,
             shelf: Shelf::new(&self.link),
+            outbox: self.outbox.as_ref().map(|relay| relay.store.clone()),
             registry: std::mem::take(&mut self.metrics),
         };
         let run = admin.run(http, self.services_stop.clone());

@@ -7,6 +7,7 @@ mod config;
 mod metrics;
 pub mod publisher;
 mod relay;
+mod serve;
 pub mod store;
 
 pub use config::{Broker, Config};

@@ -9,10 +9,8 @@ use sqlx::{AssertSqlSafe, FromRow};
 
 use crate::database::{Kind, Pool, Transaction};
 
-/// What PostgreSQL says with each commit that has written events.
-pub(super) const CHANNEL: &str = "jetway_outbox";
-/// Shards of the outbox, from 0; a claim takes some of them.
-pub(super) const SHARDS: i16 = 64;
+/// The channel on which PostgreSQL tells of each commit that has written events.
+pub const CHANNEL: &str = "jetway_outbox";
 
 /// The database's clock, in Unix milliseconds.
 pub(super) const fn now(kind: Kind) -> &'static str {
@@ -33,7 +31,7 @@ pub(super) fn list<N: Into<i64>>(numbers: impl IntoIterator<Item = N>) -> String
     text
 }
 
-/// Where an aggregate belongs: a number that tells it, and its shard. The hash is FNV-1a, the same for ever.
+/// Where an aggregate belongs: a number that tells it, and its shard of 64. The hash is FNV-1a, the same for ever.
 pub(super) fn place(type_: &str, id: &str) -> (i64, i16) {
     const SEED: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;
@@ -135,7 +133,7 @@ mod tests {
             "the hash is another one"
         );
         assert_ne!(place("ab", "c").0, place("a", "bc").0);
-        let mut counts = [0; SHARDS as usize];
+        let mut counts = [0; 64];
         for number in 0..6_400 {
             let (_, shard) = place("device", &format!("p/{number}"));
             counts[usize::try_from(shard).unwrap()] += 1;

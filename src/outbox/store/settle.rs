@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use sqlx::AssertSqlSafe;
 
-use super::claim::Kept;
 use super::dialect::{list, now, on, run};
 use super::{Answer, Claim, Row, Store};
 use crate::database::{Kind, Transaction};
@@ -43,7 +42,6 @@ pub struct Settled {
 /// One row that goes back, and why.
 struct Refusal<'r> {
     row: &'r Row,
-    kept: &'r Kept,
     reason: &'r str,
     attempts: i32,
     /// None: it is dead.
@@ -167,7 +165,6 @@ fn sort<'r>(claim: &'r Claim, answers: &'r [Answer], policy: &Policy) -> Sorted<
                 let wait_ms = (!is_dead).then_some(backoff);
                 sorted.refused.push(Refusal {
                     row,
-                    kept,
                     reason,
                     attempts,
                     wait_ms,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use super::dialect::{all, list, look, now, run};
 use super::{Error, Store};
 use crate::database::Kind;
@@ -14,7 +16,7 @@ const PURGED_MS: i64 = 30_000;
 const PURGE: i16 = -1;
 
 /// How many rows are in which state.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Stats {
     /// Not published, and in no relay's hands.
     pub pending: u64,

@@ -1,0 +1,37 @@
+//! The outbox's relay of a node.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+
+use super::parts::Parts;
+use crate::database::Pool;
+use crate::outbox::publisher::Any;
+use crate::outbox::store::Store;
+use crate::outbox::{Metrics, Relay};
+use crate::tasks::OnExit;
+
+impl Parts<'_> {
+    /// Starts it, as far as this node has that role.
+    pub(super) async fn start_outbox(&mut self) -> Result<()> {
+        if !self.config.empties_outbox() {
+            return Ok(());
+        }
+        let pool = Pool::open(&self.config.database).await;
+        let config = &self.config.outbox;
+        let publisher = Any::open(config, &self.link).await?;
+        let metrics = Metrics::default();
+        metrics.register(&mut self.metrics);
+        let relay = Relay {
+            store: Store::new(pool.context("database of the outbox")?),
+            publisher: Arc::new(publisher),
+            config: config.clone(),
+            metrics,
+            wake: self.wake.clone(),
+        };
+        self.outbox = Some(relay.clone());
+        let run = relay.serve(self.services_stop.clone());
+        self.services.spawn("outbox", OnExit::Shutdown, run);
+        Ok(())
+    }
+}

@@ -1,0 +1,1 @@
+//! What claims, counts and purges read: nothing that is published, on any database.
