@@ -66,20 +66,20 @@ impl Pool {
             Self::Sqlite(pool) => {
                 // The migrator locks the servers itself, and SQLite not at all.
                 let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await?;
-                migrator.run(&mut *transaction).await?;
+                migrator.run_direct(None, &mut *transaction, false).await?;
                 Ok(transaction.commit().await?)
             }
             Self::Postgres(pool) => {
                 let mut connection = pool.acquire().await?;
                 connection.close_on_drop();
-                migrator.run(&mut *connection).await
+                migrator.run_direct(None, &mut *connection, false).await
             }
             Self::MySql(pool) => {
                 let mut connection = pool.acquire().await?;
                 connection.close_on_drop();
                 lock(&mut connection).await?;
                 forget_cut_off(&mut connection, applied).await?;
-                migrator.run(&mut *connection).await
+                migrator.run_direct(None, &mut *connection, false).await
             }
         }
     }
