@@ -1,6 +1,6 @@
 -- Times are Unix milliseconds of this database's clock. An aggregate is told by a hash of its type and id; those whose hash is the
 -- same wait for each other, which keeps the order as well.
-CREATE TABLE outbox_event (
+CREATE TABLE IF NOT EXISTS outbox_event (
     id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY,
     event_id BINARY(16) NOT NULL,
     event_type VARCHAR(255) NOT NULL,
@@ -35,19 +35,19 @@ CREATE TABLE outbox_event (
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- Who has the rows of a shard in hand; the shard -1 is the one who purges.
-CREATE TABLE outbox_shard (
+CREATE TABLE IF NOT EXISTS outbox_shard (
     shard SMALLINT NOT NULL PRIMARY KEY,
     lease_owner VARCHAR(64),
     lease_until BIGINT NOT NULL DEFAULT 0
 ) ENGINE = InnoDB CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
-INSERT INTO outbox_shard (shard) VALUES
+INSERT IGNORE INTO outbox_shard (shard) VALUES
     (-1), (0), (1), (2), (3), (4), (5), (6), (7), (8), (9), (10), (11), (12), (13), (14), (15), (16), (17), (18), (19), (20),
     (21), (22), (23), (24), (25), (26), (27), (28), (29), (30), (31), (32), (33), (34), (35), (36), (37), (38), (39), (40), (41),
     (42), (43), (44), (45), (46), (47), (48), (49), (50), (51), (52), (53), (54), (55), (56), (57), (58), (59), (60), (61), (62),
     (63);
 
 -- Aggregates with a row that was not published when it was tried, until all rows that wait behind it are.
-CREATE TABLE outbox_lane (
+CREATE TABLE IF NOT EXISTS outbox_lane (
     aggregate BIGINT NOT NULL PRIMARY KEY,
     shard SMALLINT NOT NULL,
     due_at BIGINT NOT NULL,
