@@ -3,7 +3,12 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod blocked;
 mod claims;
 mod enqueue;
+mod operators;
+mod outages;
 mod plans;
+mod relays;
 mod rig;
+mod site;
