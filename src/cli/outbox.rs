@@ -14,6 +14,8 @@ use crate::telemetry;
 
 /// Rows that are asked for at once.
 const PAGE: usize = 500;
+/// Rows that a dry run tells of.
+const DRY_MAX: usize = 100_000;
 
 /// Arguments of `jetway outbox`.
 #[derive(Debug, clap::Args)]
@@ -230,7 +232,7 @@ impl Change {
         let mut done = 0;
         loop {
             let rows = match self.dry_run {
-                true => store.meant(action, &filter, usize::MAX).await?,
+                true => store.meant(action, &filter, DRY_MAX).await?,
                 false => store.act(action, &filter, PAGE).await?,
             };
             done += rows.len();

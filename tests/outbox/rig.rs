@@ -49,10 +49,6 @@ impl Database {
         }
     }
 
-    pub(crate) fn kind(&self) -> Kind {
-        self.store.pool().kind()
-    }
-
     /// Writes events in a transaction of their own.
     pub(crate) async fn write(&self, events: &[Event]) {
         let mut transaction = self.store.pool().begin().await.unwrap();

@@ -155,10 +155,7 @@ async fn lock(
     let now = *now;
     let left = found.iter().filter(|(_, owner, _)| owner.is_some());
     let left = list(left.map(|(shard, ..)| *shard));
-    let text = format!(
-        "SELECT id FROM outbox_event WHERE shard IN ({left}) AND status = 'sending' \
-         AND held IN (0, 1)"
-    );
+    let text = self::left(&left);
     let left: Vec<(i64,)> = all(transaction, text).await?;
     if !left.is_empty() {
         let ids = list(left.into_iter().map(|(id,)| id));
@@ -169,6 +166,14 @@ async fn lock(
     }
     let shards = found.into_iter().map(|(shard, ..)| shard).collect();
     Ok(Some(Locked { shards, now, here }))
+}
+
+/// Rows that are in hand of nobody, as the lease of these shards is over.
+pub(super) fn left(shards: &str) -> String {
+    // Both values are named for MySQL, whose index has them before the shard.
+    format!(
+        "SELECT id FROM outbox_event WHERE shard IN ({shards}) AND status = 'sending' AND held IN (0, 1)"
+    )
 }
 
 /// Rows of lanes whose time has come; a lane that is empty is none any more.

@@ -13,6 +13,7 @@ mod event;
 mod filter;
 mod open;
 mod operate;
+mod plans;
 mod row;
 mod settle;
 mod stats;

@@ -102,24 +102,41 @@ pub(super) fn old(kind: Kind, retention_ms: i64) -> String {
 /// Counts over the indexes of what is not published, and the age of the first of each shard, lane and claim.
 pub(super) fn stats(kind: Kind) -> String {
     let now = now(kind);
-    let first = |condition: &str| {
-        format!("(SELECT e.id FROM outbox_event e WHERE {condition} ORDER BY e.id LIMIT 1)")
+    let first = |condition: &str, of: &str| {
+        format!(
+            "SELECT (SELECT e.created_at FROM outbox_event e WHERE {condition} ORDER BY e.id LIMIT 1) AS at_ms FROM {of}"
+        )
     };
-    let ready = first("e.shard = s.shard AND e.status = 'pending' AND e.held = 0");
-    let sending = [0, 1].map(|held| {
-        first(&format!(
-            "e.shard = s.shard AND e.status = 'sending' AND e.held = {held}"
-        ))
-    });
-    let held = first("e.aggregate = l.aggregate AND e.status = 'pending' AND e.held = 1");
-    let [sending, sending_held] = sending;
+    let of_shard = "e.shard = s.shard AND e.status =";
+    let firsts = [
+        first(
+            &format!("{of_shard} 'pending' AND e.held = 0"),
+            "outbox_shard s",
+        ),
+        first(
+            &format!("{of_shard} 'sending' AND e.held = 0"),
+            "outbox_shard s",
+        ),
+        first(
+            &format!("{of_shard} 'sending' AND e.held = 1"),
+            "outbox_shard s",
+        ),
+        first(
+            "e.aggregate = l.aggregate AND e.status = 'pending' AND e.held = 1",
+            "outbox_lane l",
+        ),
+    ];
+    let firsts = firsts.join(" UNION ALL ");
+    let count =
+        |condition: &str| format!("(SELECT COUNT(*) FROM outbox_event WHERE status = {condition})");
+    let [ready, held, sending, dead] = [
+        "'pending' AND held = 0",
+        "'pending' AND held = 1",
+        "'sending'",
+        "'dead'",
+    ]
+    .map(count);
     format!(
-        "SELECT (SELECT COUNT(*) FROM outbox_event WHERE status = 'pending' AND held = 0), \
-         (SELECT COUNT(*) FROM outbox_event WHERE status = 'pending' AND held = 1), \
-         (SELECT COUNT(*) FROM outbox_event WHERE status = 'sending'), \
-         (SELECT COUNT(*) FROM outbox_event WHERE status = 'dead'), \
-         (SELECT {now} - MIN(created_at) FROM outbox_event WHERE id IN ( \
-         SELECT {ready} FROM outbox_shard s UNION ALL SELECT {sending} FROM outbox_shard s \
-         UNION ALL SELECT {sending_held} FROM outbox_shard s UNION ALL SELECT {held} FROM outbox_lane l))"
+        "SELECT {ready}, {held}, {sending}, {dead}, (SELECT {now} - MIN(at_ms) FROM ({firsts}) firsts)"
     )
 }
