@@ -20,7 +20,11 @@ const AWAY_MAX: Duration = Duration::from_secs(5);
 impl<P: Publisher> Relay<P> {
     /// Works until `shutdown`, and until what was under way then is settled.
     pub async fn serve(self, shutdown: CancellationToken) {
-        if shutdown.run_until_cancelled(self.prepare()).await.is_none() {
+        if shutdown
+            .run_until_cancelled(Box::pin(self.prepare()))
+            .await
+            .is_none()
+        {
             return;
         }
         let run = async {

@@ -1,5 +1,7 @@
 //! The outbox on real databases and a real nats-server: rows written, claimed, published, looked after; relays that are killed.
 
+#![cfg(test)]
+
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -86,11 +86,10 @@ pub(crate) async fn pool(url: &str) -> Pool {
 pub(crate) async fn run(transaction: &mut Transaction, text: &str) -> Result<(), sqlx::Error> {
     let query = sqlx::raw_sql(AssertSqlSafe(text.to_owned()));
     match transaction {
-        Transaction::Sqlite(transaction) => drop(query.execute(&mut **transaction).await?),
-        Transaction::Postgres(transaction) => drop(query.execute(&mut **transaction).await?),
-        Transaction::MySql(transaction) => drop(query.execute(&mut **transaction).await?),
+        Transaction::Sqlite(transaction) => query.execute(&mut **transaction).await.map(drop),
+        Transaction::Postgres(transaction) => query.execute(&mut **transaction).await.map(drop),
+        Transaction::MySql(transaction) => query.execute(&mut **transaction).await.map(drop),
     }
-    Ok(())
 }
 
 /// A claim of so many rows of all shards, for long.

@@ -75,11 +75,14 @@ impl Shown {
     /// As JSON: what lists tell, headers, and the payload as text, or as base64 where it is none.
     #[must_use]
     pub fn described(&self) -> Value {
+        let (key, payload) = match str::from_utf8(&self.payload) {
+            Ok(text) => ("payload", text.to_owned()),
+            Err(_) => ("payload_base64", STANDARD.encode(&self.payload)),
+        };
         let mut described = json!(self.listed);
-        described["headers"] = json!(self.headers);
-        match str::from_utf8(&self.payload) {
-            Ok(text) => described["payload"] = json!(text),
-            Err(_) => described["payload_base64"] = json!(STANDARD.encode(&self.payload)),
+        if let Some(members) = described.as_object_mut() {
+            members.insert("headers".to_owned(), json!(self.headers));
+            members.insert(key.to_owned(), json!(payload));
         }
         described
     }
