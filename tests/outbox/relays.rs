@@ -27,6 +27,16 @@ async fn killed(kind: Kind, relays: usize) {
             site.write(DEVICES, 1 + random.below(3)).await;
             lasting(Duration::from_millis(random.below(100))).await;
         }
+        // More than they can do would only be a longer way to the end.
+        eventually("they keep up", async || {
+            let stats = site.database.store.stats().await.unwrap();
+            if stats.pending < 5_000 {
+                Ok(())
+            } else {
+                Err(format!("{stats:?}"))
+            }
+        })
+        .await;
         let victim = usize::try_from(random.below(relays as u64)).unwrap();
         processes[victim].kill().await.unwrap();
         processes[victim] = site.process();
