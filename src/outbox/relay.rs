@@ -142,12 +142,17 @@ impl<P: Publisher> Relay<P> {
         while flights.next().await.is_some() {}
     }
 
-    /// Publishes what may go out now, one claim after the other, and no more than some of them.
+    /// Publishes what may go out now, one claim after the other, and no more than some of them; nothing while the broker cannot be
+    /// reached.
     ///
     /// # Errors
     /// [`Error::Database`]; what was published before is settled.
     pub async fn pass(&self) -> Result<Pass, Error> {
         let mut pass = Pass::default();
+        let reachable = timeout(BACKOFF_MAX, self.publisher.reachable());
+        if reachable.await.is_err() {
+            return Ok(pass);
+        }
         for _ in 0..PASS_CLAIMS_MAX {
             let Some(claim) = self.take(&self.config.terms()).await? else {
                 break;

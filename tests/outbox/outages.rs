@@ -216,3 +216,30 @@ async fn a_commit_wakes_the_relay() {
         running.stop().await;
     }
 }
+
+#[tokio::test]
+async fn a_pass_publishes_what_a_relay_that_is_switched_off_leaves() {
+    for kind in crate::rig::KINDS {
+        let mut site = Site::start(kind, Duration::from_secs(120)).await;
+        let off = jetway::outbox::Config {
+            relay_enabled: false,
+            ..config()
+        };
+        let running = site.running_with(off).await;
+        site.write(DEVICES, 10).await;
+        // It looks around now, and would publish by then.
+        lasting(Duration::from_millis(500)).await;
+        assert_eq!(site.backend.count("GPS").await, 0, "{kind:?}");
+        let pass = running.relay.pass().await.unwrap();
+        let rows = DEVICES * 10;
+        assert_eq!((pass.claimed, pass.published), (rows, rows), "{kind:?}");
+        site.check(DEVICES).await;
+        site.write(DEVICES, 1).await;
+        site.server.kill9().await;
+        let pass = running.relay.pass().await.unwrap();
+        assert_eq!(pass, jetway::outbox::Pass::default(), "{kind:?}");
+        let held = "SELECT id FROM outbox_event WHERE held = 1 OR tried_at IS NOT NULL AND status <> 'published'";
+        assert!(site.database.numbers(held).await.is_empty(), "{kind:?}");
+        running.stop().await;
+    }
+}
