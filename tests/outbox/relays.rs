@@ -5,11 +5,13 @@
 use std::time::{Duration, Instant};
 
 use jetway::database::Kind;
+use jetway::outbox::store::Store;
 use rustix::process::Signal;
 use tokio::process::Child;
 
+use crate::rig::{Database, pool};
 use crate::site::{LEASE, Site, signal};
-use crate::support::{Random, eventually, goes_on, lasting, soak};
+use crate::support::{Postgres, Random, eventually, goes_on, lasting, soak};
 
 const DEVICES: u64 = 100;
 /// The stream knows repeats for longer than any test.
@@ -115,4 +117,32 @@ async fn a_relay_that_is_stopped_beyond_its_lease_changes_nothing_on_postgresql(
 #[tokio::test]
 async fn a_relay_that_is_stopped_beyond_its_lease_changes_nothing_on_mariadb() {
     stopped(Kind::MySql).await;
+}
+
+#[tokio::test]
+async fn a_database_that_is_killed_at_work_loses_and_repeats_nothing() {
+    let postgres = Postgres::start().await;
+    let url = postgres.database("outbox").await;
+    let database = Database::at(url, tempfile::tempdir().unwrap()).await;
+    let mut site = Site::on(database, WINDOW).await;
+    let _processes = [site.process(), site.process()];
+    for round in 0..3 {
+        let published = "SELECT COUNT(*) FROM outbox_event WHERE status = 'published'";
+        let before = site.database.numbers(published).await[0];
+        site.write(DEVICES, 10).await;
+        eventually("they are at work", async || {
+            let now = site.database.numbers(published).await[0];
+            if now > before {
+                Ok(())
+            } else {
+                Err(format!("{round}: {now}"))
+            }
+        })
+        .await;
+        postgres.kill9().await;
+        postgres.restart().await;
+        // Connections of the test itself have to be others; the relays know how to get theirs.
+        site.database.store = Store::new(pool(&site.database.url).await);
+    }
+    site.check(DEVICES).await;
 }

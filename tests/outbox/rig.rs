@@ -41,6 +41,11 @@ impl Database {
                 server.database(&name).await
             }
         };
+        Self::at(url, folder).await
+    }
+
+    /// The one of this URL; the folder goes away with it.
+    pub(crate) async fn at(url: String, folder: TempDir) -> Self {
         let store = Store::open(pool(&url).await).await.unwrap();
         Self {
             url,

@@ -88,7 +88,10 @@ async fn relay_process() {
 impl Site {
     /// With a stream that remembers ids so long.
     pub(crate) async fn start(kind: Kind, window: Duration) -> Self {
-        let database = Database::start(kind).await;
+        Self::on(Database::start(kind).await, window).await
+    }
+
+    pub(crate) async fn on(database: Database, window: Duration) -> Self {
         let server = NatsServer::start().await;
         let backend = Backend::connect(&server.url()).await;
         let stream = json!({
