@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use jetway::database::Kind;
 use jetway::outbox::store::{Answer, Claim, Policy, Terms};
 
 use crate::rig::{Database, KINDS, event, impatient, terms};
@@ -44,13 +45,15 @@ async fn a_hundred_thousand_rows_behind_a_failing_one_are_in_nobodys_way() {
             shards_max: 16,
             ..terms(1_000)
         };
+        // The others show no more of it in less time.
+        let doublings = if kind == Kind::Postgres { 17 } else { 14 };
         let mut rows = 0;
         others(1).await;
         let before = drain(&database, &as_relays_do, &mut rows).await;
         database.run("DELETE FROM outbox_event").await;
 
         database.write(&[event("bad", 0)]).await;
-        database.double(17).await;
+        database.double(doublings).await;
         let claim = database.store.claim(&terms(1)).await.unwrap().unwrap();
         let refused = [Answer::Refused("no".to_owned())];
         let slow = Policy {
@@ -71,7 +74,7 @@ async fn a_hundred_thousand_rows_behind_a_failing_one_are_in_nobodys_way() {
         assert_eq!(rows as u64, OTHERS, "{kind:?}");
         assert_eq!(
             database.store.stats().await.unwrap().pending,
-            1 << 17,
+            1 << doublings,
             "{kind:?}"
         );
         // ... and never seen again until its time comes.
