@@ -17,6 +17,7 @@ pub mod thing;
 
 pub mod position;
 
+pub mod broker;
 pub mod jetstream;
 
 pub mod connection;
@@ -42,6 +43,7 @@ pub mod config;
 pub mod gateway;
 
 pub mod database;
+pub mod delivery;
 pub mod device;
 pub mod event;
 pub mod message;

@@ -20,6 +20,8 @@ use tokio::time::{Instant, sleep_until};
 use super::client::State;
 use super::provision::{self, refused};
 use super::{Error, Link};
+use crate::delivery;
+pub use crate::delivery::{Answer, Delivered, Next, Redelivery};
 use crate::message::{Headers, Message, Subject};
 use crate::telemetry;
 
@@ -28,14 +30,6 @@ use crate::telemetry;
 const PULL_EXPIRES: Duration = Duration::from_secs(2);
 /// After this a pull counts as lost without the server's word.
 const PULL_LOST: Duration = Duration::from_secs(4);
-/// What the server says about a stored message to those who read it back; a sender's own words in their place are dropped.
-const ABOUT_STORED: [&str; 4] = [
-    "Nats-Subject",
-    "Nats-Sequence",
-    "Nats-Last-Sequence",
-    "Nats-Time-Stamp",
-];
-
 /// What a durable consumer is.
 #[derive(Debug, Clone)]
 pub struct Durable {
@@ -71,60 +65,6 @@ struct Pull {
     reply: String,
     remaining: usize,
     lost_at: Instant,
-}
-
-/// A message in the hands of this puller until it is answered.
-#[derive(Debug)]
-pub struct Delivered {
-    /// The stored message, with headers that say subject, sequence and time as for a direct get.
-    pub message: Message,
-    /// Its stream sequence.
-    pub sequence: u64,
-    /// How often it was delivered, this time included; from 1.
-    pub attempt: u64,
-    /// What it counts, in bytes.
-    pub bytes: usize,
-    /// Where [`Consumer::answer`] goes.
-    pub reply: Subject,
-}
-
-/// What comes next.
-#[derive(Debug)]
-pub enum Next {
-    /// A message.
-    Message(Delivered),
-    /// The pull is over; another one may follow at once.
-    Ended,
-    /// The server did not take the pull, and says why; wait before the next.
-    Refused(String),
-    /// The consumer does not exist any more.
-    Gone,
-}
-
-/// How a durable consumer treats a message that is not acknowledged, as the server says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Redelivery {
-    /// After this without a word a message is given to someone else; with a backoff that takes its place.
-    pub ack_wait: Duration,
-    /// The same per delivery, the last one for all further ones; may be empty.
-    pub backoff: Vec<Duration>,
-    /// After so many deliveries the server gives a message up, with an advisory; `None`: never.
-    pub deliveries_max: Option<u64>,
-}
-
-/// What a puller says about a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// It is done.
-    Ack,
-    /// Someone should have it, now.
-    Nak,
-    /// Someone should have it, after this time.
-    NakAfter(Duration),
-    /// Nobody should have it again, for this reason, of which the server's advisory tells.
-    Terminate(String),
-    /// It is being worked on: `ack_wait` begins anew.
-    Progress,
 }
 
 impl Consumer {
@@ -273,23 +213,6 @@ impl Consumer {
     }
 }
 
-impl Redelivery {
-    /// From a consumer's configuration in the JetStream API.
-    fn read(config: &Value) -> Self {
-        let time = |value: &Value| value.as_u64().map(Duration::from_nanos);
-        let backoff = config.get("backoff").and_then(Value::as_array);
-        Self {
-            // The server's own, if it says none.
-            ack_wait: config
-                .get("ack_wait")
-                .and_then(time)
-                .unwrap_or(Duration::from_secs(30)),
-            backoff: backoff.into_iter().flatten().filter_map(time).collect(),
-            deliveries_max: config.get("max_deliver").and_then(Value::as_u64),
-        }
-    }
-}
-
 /// Creates the durable consumer, to begin with stream sequence `start`; one that exists stays as it is.
 ///
 /// # Errors
@@ -377,7 +300,7 @@ fn delivered(delivery: async_nats::Message) -> Option<Delivered> {
         for (name, values) in received.iter() {
             let name = name.to_string();
             for value in values {
-                if !ABOUT_STORED.contains(&name.as_str()) {
+                if !delivery::ABOUT_STORED.contains(&name.as_str()) {
                     headers.push(name.clone(), value.as_str());
                 }
             }

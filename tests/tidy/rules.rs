@@ -14,6 +14,7 @@ type Layer = (
 /// `a::b` is a part of `a` with a rule of its own. Modules of the `root` layer may import everything.
 const LAYERS: &[Layer] = &[
     ("word", &["device", "event", "message", "mqtt"], &[]),
+    ("delivery", &["delivery"], &["word"]),
     (
         "service",
         &["tasks", "telemetry", "schema", "database"],
@@ -35,7 +36,7 @@ const LAYERS: &[Layer] = &[
             "outbox::store",
             "registry",
         ],
-        &["word", "service"],
+        &["word", "delivery", "service"],
     ),
     ("routing", &["router"], &["word", "edge"]),
     (
@@ -58,6 +59,7 @@ const LAYERS: &[Layer] = &[
         ],
         &[
             "word",
+            "delivery",
             "service",
             "pure",
             "meaning",
