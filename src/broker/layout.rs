@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Fault;
 use crate::delivery::Redelivery;
@@ -79,6 +79,24 @@ impl Durable {
         }
     }
 
+    /// The same as the JetStream API says it, as far as it is known here.
+    #[must_use]
+    pub fn config(&self) -> Value {
+        let nanoseconds = |time: &Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let Redelivery {
+            ack_wait,
+            backoff,
+            deliveries_max,
+        } = &self.redelivery;
+        json!({
+            "filter_subjects": self.filters.iter().map(|filter| &**filter).collect::<Vec<_>>(),
+            "ack_wait": nanoseconds(ack_wait),
+            "backoff": backoff.iter().map(nanoseconds).collect::<Vec<_>>(),
+            "max_deliver": deliveries_max,
+            "deliver_policy": if self.only_new { "new" } else { "all" },
+        })
+    }
+
     /// Whether it selects messages of this subject.
     #[must_use]
     pub fn selects(&self, subject: &str) -> bool {
@@ -106,7 +124,6 @@ fn texts(config: &Value, key: &str) -> Vec<Subject> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn what_is_declared_for_jetstream_says_who_takes_and_who_selects_what() {
@@ -124,6 +141,7 @@ mod tests {
         let durable = &layout.durables[0];
         assert!(durable.only_new && durable.selects("gps.report.created.p.d"));
         assert!(!durable.selects("gps.report.created.q.d"));
+        assert_eq!(&Durable::read("GPS", "map", &durable.config()), durable);
         assert!(Durable::read("GPS", "all", &Value::Null).selects("x"));
     }
 }

@@ -7,6 +7,7 @@
 
 mod layout;
 pub mod memory;
+pub mod redis;
 
 pub use layout::{Durable, Layout, Stream};
 
