@@ -5,8 +5,10 @@
 //!
 //! Invariant: [`Broker::store`] says `Ok` only for what the broker has said that it has.
 
+pub mod kafka;
 mod layout;
 pub mod memory;
+pub mod rabbitmq;
 pub mod redis;
 
 pub use layout::{Durable, Layout, Stream};

@@ -11,6 +11,7 @@ mod inflight;
 mod ladder;
 mod lanes;
 mod metrics;
+mod origin;
 mod replica;
 mod trace;
 
@@ -19,6 +20,7 @@ pub use event::Event;
 pub use handlers::{Failure, Handle};
 pub use inbox::Inbox;
 pub use metrics::{Metrics, Outcome};
+pub use origin::{Origin, OriginError};
 pub use replica::Consumer;
 
 pub use crate::database::Transaction;

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::handlers::Handlers;
 use super::handling::{Bench, Ended};
 use super::inflight::Inflight;
 use super::ladder::Ladder;
+use super::origin::{Origin, Source};
 use super::{Config, Handle, Inbox, Metrics, Outcome};
-use crate::jetstream::Link;
-use crate::jetstream::consumer::{self, Answer, Delivered, Next, Redelivery};
+use crate::delivery::{Answer, Delivered, Next, Redelivery};
 use crate::message::Subject;
 use crate::tasks::{OnExit, Tasks};
 use crate::telemetry::otlp::Spans;
@@ -25,12 +25,10 @@ use crate::telemetry::otlp::Spans;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Between two looks for what the inbox may forget.
 const PURGE_INTERVAL: Duration = Duration::from_hours(1);
-/// How long the last answers may take to leave.
-const FLUSH_MAX: Duration = Duration::from_secs(2);
 
 /// A service's consumer of one durable, one replica of perhaps many.
 pub struct Consumer {
-    link: Link,
+    origin: Origin,
     config: Config,
     handlers: Handlers,
     inbox: Inbox,
@@ -39,11 +37,11 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// A consumer without handlers yet.
+    /// A consumer without handlers yet, of a durable of this broker; `&Link` is JetStream.
     #[must_use]
-    pub fn new(link: &Link, config: Config, inbox: Inbox) -> Self {
+    pub fn new(origin: impl Into<Origin>, config: Config, inbox: Inbox) -> Self {
         Self {
-            link: link.clone(),
+            origin: origin.into(),
             config,
             handlers: Handlers::default(),
             inbox,
@@ -73,11 +71,11 @@ impl Consumer {
         self.metrics.clone()
     }
 
-    /// Consumes until `shutdown`, through outages of NATS, of the database and of the durable itself. Then it finishes what
+    /// Consumes until `shutdown`, through outages of the broker, of the database and of the durable itself. Then it finishes what
     /// runs, gives the rest back and returns.
     pub async fn run(self, shutdown: CancellationToken) {
         let Self {
-            link,
+            origin,
             config,
             handlers,
             inbox,
@@ -95,8 +93,8 @@ impl Consumer {
         });
         let tasks = Tasks::new(shutdown);
         tasks.spawn("consumer inbox", OnExit::Log, forget(Arc::clone(&bench)));
-        while let Some((source, redelivery)) = bind(&link, &bench).await {
-            let replica = Replica::new(&link, source, redelivery, &bench, &tasks);
+        while let Some((source, redelivery)) = bind(&origin, &bench).await {
+            let replica = Replica::new(source, redelivery, &bench, &tasks);
             if replica.serve().await == End::Stopped {
                 break;
             }
@@ -107,13 +105,13 @@ impl Consumer {
 }
 
 /// The durable, once it is there; nothing if the service stops first.
-async fn bind(link: &Link, bench: &Bench) -> Option<(consumer::Consumer, Redelivery)> {
+async fn bind(origin: &Origin, bench: &Bench) -> Option<(Source, Redelivery)> {
     let Config {
         stream, durable, ..
     } = &bench.config;
     let bound = async {
         loop {
-            match consumer::Consumer::bind(link, stream, durable).await {
+            match origin.bind(stream, durable).await {
                 Ok(bound) => return bound,
                 Err(error) => tracing::warn!(%durable, %error, "the durable is not there yet"),
             }
@@ -151,8 +149,7 @@ enum End {
 }
 
 struct Replica<'a> {
-    link: &'a Link,
-    source: consumer::Consumer,
+    source: Source,
     ladder: Ladder,
     bench: &'a Arc<Bench>,
     tasks: &'a Tasks,
@@ -172,8 +169,7 @@ struct Replica<'a> {
 
 impl<'a> Replica<'a> {
     fn new(
-        link: &'a Link,
-        source: consumer::Consumer,
+        source: Source,
         redelivery: Redelivery,
         bench: &'a Arc<Bench>,
         tasks: &'a Tasks,
@@ -184,7 +180,6 @@ impl<'a> Replica<'a> {
         let mut progress = interval(ladder.progress_interval());
         progress.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
-            link,
             source,
             ladder,
             bench,
@@ -324,7 +319,7 @@ impl<'a> Replica<'a> {
 
     /// Without a connection nothing is told, so that what is to be sent does not pile up.
     async fn tell_progress(&self) {
-        if self.link.is_connected() {
+        if self.source.is_connected() {
             for reply in self.inflight.replies().chain(&self.returned) {
                 self.source.answer(reply.clone(), Answer::Progress).await;
             }
@@ -333,10 +328,7 @@ impl<'a> Replica<'a> {
 
     /// What did not leave in time is as a lost answer: its message comes again.
     async fn flush(&self) {
-        if !matches!(
-            timeout(FLUSH_MAX, self.link.client.flush()).await,
-            Ok(Ok(()))
-        ) {
+        if !self.source.flush().await {
             tracing::warn!(
                 durable = &*self.bench.config.durable,
                 "the last answers did not leave"

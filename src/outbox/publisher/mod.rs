@@ -2,9 +2,12 @@
 
 mod any;
 mod jetstream;
+mod message;
 mod publish;
+mod waves;
 
 pub use crate::outbox::store::{Answer, Row};
 pub use any::{Any, Error};
 pub use jetstream::JetStream;
 pub use publish::Publisher;
+pub use waves::Waves;
