@@ -20,11 +20,9 @@ use rskafka::client::{Client, ClientBuilder};
 use rskafka::record::Record;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Fault, Layout, Posting, all};
+use super::{Fault, Layout, Posting, STORE_MAX, all};
 use crate::telemetry::now_unix_ms;
 
-/// For connecting and all answers.
-const STORE_MAX: Duration = Duration::from_secs(5);
 /// The client tries again by itself for so long.
 const RETRY_MAX: Duration = Duration::from_secs(2);
 

@@ -13,6 +13,8 @@ pub mod redis;
 
 pub use layout::{Durable, Layout, Stream};
 
+use std::time::Duration;
+
 use uuid::Uuid;
 
 use crate::message::Message;
@@ -64,6 +66,9 @@ pub trait Broker: Send + Sync + 'static {
     /// time is stored, if it can know. Returns within a few seconds, also when the broker does not answer.
     fn store(&self, postings: &[Posting]) -> impl Future<Output = Vec<Result<(), Fault>>> + Send;
 }
+
+/// How long a broker may take to be connected to and to answer. A relay's lease lasts longer.
+const STORE_MAX: Duration = Duration::from_secs(3);
 
 /// The same for each of so many.
 fn all(postings: &[Posting], fault: &Fault) -> Vec<Result<(), Fault>> {

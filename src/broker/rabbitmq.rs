@@ -8,7 +8,6 @@
 //! Only publishing is here; services consume with any client.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions};
 use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
@@ -19,10 +18,8 @@ use lapin::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::{Fault, Posting, all};
+use super::{Fault, Posting, STORE_MAX, all};
 
-/// For connecting and all answers.
-const STORE_MAX: Duration = Duration::from_secs(5);
 const PERSISTENT: u8 = 2;
 
 /// Where RabbitMQ is, and how it is used.

@@ -41,6 +41,14 @@ pub struct Config {
 pub enum Broker {
     /// Streams of NATS.
     JetStream,
+    /// This process.
+    Memory,
+    /// Redis Streams.
+    Redis,
+    /// RabbitMQ, from 3.8.
+    RabbitMq,
+    /// Kafka.
+    Kafka,
 }
 
 impl Default for Config {
@@ -108,14 +116,22 @@ impl Config {
         let retention = self.retention_s;
         let fits = (1..=10 * 365 * 86_400).contains(&retention);
         expect("retention_s", fits, "1 to 315360000", retention.to_string());
-        if self.publisher == Broker::JetStream {
-            expect(
-                "url",
-                self.url.is_empty(),
-                "none with jetstream",
-                format!("{:?}", self.url),
-            );
-        }
+        let (schemes, expected): (&[&str], &str) = match self.publisher {
+            Broker::JetStream | Broker::Memory => (&[], "none with jetstream and memory"),
+            Broker::Redis => (&["redis://", "rediss://"], "redis://… or rediss://…"),
+            Broker::RabbitMq => (&["amqp://", "amqps://"], "amqp://… or amqps://…"),
+            Broker::Kafka => (&["kafka://"], "kafka://host:port[,host:port…]"),
+        };
+        let fits = match schemes {
+            [] => self.url.is_empty(),
+            schemes => schemes.iter().any(|scheme| self.url.starts_with(scheme)),
+        };
+        // It may hold a password.
+        let found = self
+            .url
+            .split_once("://")
+            .map_or("none", |(scheme, _)| scheme);
+        expect("url", fits, expected, found.to_owned());
         faults
     }
 

@@ -82,7 +82,9 @@ async fn a_stream_in_memory_that_is_full_refuses_nothing() {
     let broker = memory::Broker::default();
     broker.provision(&layout(), 2);
     let rows = [("a", 1), ("b", 1), ("a", 2)].map(|(aggregate, number)| row(aggregate, number));
-    let answers = Waves(broker).publish(&rows).await;
+    let answers = Waves::new(broker, std::time::Duration::from_secs(5))
+        .publish(&rows)
+        .await;
     assert_eq!(answers, [Stored, Stored, Held]);
 }
 

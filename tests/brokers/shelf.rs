@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use jetway::broker::{Durable, Layout, Stream, kafka, memory, rabbitmq, redis};
+use jetway::broker::{Broker, Durable, Layout, Stream, kafka, memory, rabbitmq, redis};
 use jetway::delivery::{Answer, Next};
 use jetway::message::Headers;
 use jetway::outbox::publisher::{Publisher, Waves};
@@ -134,18 +134,18 @@ impl Shelf {
     /// A new publisher to it.
     pub(crate) fn publisher(&self) -> Publishing {
         match self {
-            Self::Memory(broker) => Publishing::Memory(Waves(broker.clone())),
+            Self::Memory(broker) => Publishing::Memory(waves(broker.clone())),
             Self::Redis(server) => {
                 let broker = redis::Broker::new(&redis::Config::new(&server.url())).unwrap();
-                Publishing::Redis(Waves(redis::Storing::new(&broker, layout())))
+                Publishing::Redis(waves(redis::Storing::new(&broker, layout())))
             }
             Self::RabbitMq(server) => {
                 let config = rabbitmq::Config::new(&server.url());
-                Publishing::RabbitMq(Waves(rabbitmq::Broker::new(config)))
+                Publishing::RabbitMq(waves(rabbitmq::Broker::new(config)))
             }
             Self::Kafka(server) => {
                 let config = kafka::Config::new(&server.url());
-                Publishing::Kafka(Waves(kafka::Broker::new(config, layout())))
+                Publishing::Kafka(waves(kafka::Broker::new(config, layout())))
             }
         }
     }
@@ -197,6 +197,10 @@ impl Publishing {
             Self::Kafka(waves) => waves.publish(rows).await,
         }
     }
+}
+
+fn waves<B: Broker>(broker: B) -> Waves<B> {
+    Waves::new(broker, Duration::from_secs(5))
 }
 
 async fn connect(server: &RabbitMq) -> Connection {

@@ -3,18 +3,14 @@
 //! Redis has nothing to say about a single message. So what is refused is refused here: a subject that no stream takes, and a payload
 //! that a Redis may be set to end the connection for. All that Redis itself says is about its state: full, loading, read only.
 
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-
 use redis::{Pipeline, RedisError, RedisResult, Script};
+use std::sync::atomic::Ordering;
 use tokio::time::timeout;
 
 use super::keys::fields;
 use super::{Broker, Keys};
-use crate::broker::{self, Durable, Fault, Layout, Posting, Stream, all};
+use crate::broker::{self, Durable, Fault, Layout, Posting, STORE_MAX, Stream, all};
 
-/// For connecting, and the answer.
-const STORE_MAX: Duration = Duration::from_secs(5);
 /// The least that `proto-max-bulk-len` can be; above, Redis ends the connection, and nobody knows because of whom.
 const PAYLOAD_BYTES_MAX: usize = 1024 * 1024;
 

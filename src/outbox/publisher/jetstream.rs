@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 
 use super::Publisher;
+use super::message::message;
 use crate::jetstream::{Link, ReadError, Repeats, atomic};
-use crate::message::Message;
 use crate::outbox::store::{Answer, Event, Row};
 use crate::telemetry;
 
@@ -175,26 +175,4 @@ impl Publisher for JetStream {
 
 fn id(event: &Event) -> String {
     event.event_id.hyphenated().to_string()
-}
-
-/// As it is published: with the headers that events of the gateway have.
-fn message(event: &Event) -> Message {
-    let id = id(event);
-    let mut headers = event.headers.clone();
-    headers.push("Nats-Msg-Id", id.clone());
-    headers.push("Jw-Event", event.event_type.to_string());
-    headers.push("Jw-Event-Id", id);
-    // What the trace goes on with is this event: a span as good as any other, and the same each time.
-    if !event.trace_id.is_empty() && headers.get("traceparent").is_none() {
-        let (_, span) = event.event_id.as_u64_pair();
-        headers.push(
-            "traceparent",
-            format!("00-{}-{span:016x}-01", event.trace_id),
-        );
-    }
-    Message {
-        subject: event.subject.clone(),
-        headers,
-        payload: event.payload.clone(),
-    }
 }

@@ -2,28 +2,21 @@
 
 use crate::message::Message;
 use crate::outbox::store::Event;
-use crate::telemetry;
 
-/// The message of an event: its own headers, and those that say which event it is.
+/// The message of an event: with the headers that events of the gateway have.
 pub(super) fn message(event: &Event) -> Message {
+    let id = event.event_id.hyphenated().to_string();
     let mut headers = event.headers.clone();
-    for (name, value) in [
-        ("Nats-Msg-Id", event.event_id.to_string()),
-        ("Jw-Event", event.event_type.to_string()),
-        ("Jw-Event-Id", event.event_id.to_string()),
-    ] {
-        headers.remove(name);
-        headers.push(name, value);
-    }
-    if headers.get("traceparent").is_none() && event.trace_id.len() == 32 {
-        let parent = telemetry::random_u64();
+    headers.push("Nats-Msg-Id", id.clone());
+    headers.push("Jw-Event", event.event_type.to_string());
+    headers.push("Jw-Event-Id", id);
+    // What the trace goes on with is this event: a span as good as any other, and the same each time.
+    if !event.trace_id.is_empty() && headers.get("traceparent").is_none() {
+        let (_, span) = event.event_id.as_u64_pair();
         headers.push(
             "traceparent",
-            format!("00-{}-{parent:016x}-01", event.trace_id),
+            format!("00-{}-{span:016x}-01", event.trace_id),
         );
-    }
-    if headers.get("Content-Type").is_none() {
-        headers.push("Content-Type", "application/json");
     }
     Message {
         subject: event.subject.clone(),

@@ -13,15 +13,24 @@ use super::message::message;
 use crate::broker::{Broker, Fault, Posting};
 use crate::outbox::store::{Answer, Row};
 
-/// No wave begins after so long; what is left is held.
-const PUBLISH_MAX: Duration = Duration::from_secs(10);
-
 /// Publishes to a broker that does not keep the order of what is handed over together.
-pub struct Waves<B>(pub B);
+pub struct Waves<B> {
+    broker: B,
+    limit: Duration,
+}
+
+impl<B: Broker> Waves<B> {
+    /// To this broker. No wave begins later than `limit` after the rows were given: then their lease must still last for
+    /// some seconds.
+    #[must_use]
+    pub fn new(broker: B, limit: Duration) -> Self {
+        Self { broker, limit }
+    }
+}
 
 impl<B: Broker> Publisher for Waves<B> {
     async fn publish(&self, rows: &[Row]) -> Vec<Answer> {
-        let deadline = Instant::now() + PUBLISH_MAX;
+        let deadline = Instant::now() + self.limit;
         let mut answers = vec![Answer::Held; rows.len()];
         let mut waiting: Vec<(usize, &Row)> = rows.iter().enumerate().collect();
         let mut is_there = true;
@@ -32,7 +41,7 @@ impl<B: Broker> Publisher for Waves<B> {
                 .partition(|(_, row)| begun.insert(aggregate(row)));
             let postings: Vec<_> = wave.iter().map(|(_, row)| posting(row)).collect();
             let mut stopped = HashSet::new();
-            for ((place, row), stored) in wave.into_iter().zip(self.0.store(&postings).await) {
+            for ((place, row), stored) in wave.into_iter().zip(self.broker.store(&postings).await) {
                 let answer = match stored {
                     Ok(()) => Answer::Stored,
                     Err(Fault::Refused(reason)) => {
