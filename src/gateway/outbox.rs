@@ -19,7 +19,7 @@ impl Parts<'_> {
         }
         let pool = Pool::open(&self.config.database).await;
         let config = &self.config.outbox;
-        let publisher = Any::open(config, &self.link).await?;
+        let publisher = Any::open(config, &self.link, &self.mapping).await?;
         let metrics = Metrics::default();
         metrics.register(&mut self.metrics);
         let relay = Relay {

@@ -10,3 +10,4 @@ mod place;
 mod publishing;
 mod refusals;
 mod shelf;
+mod switching;

@@ -42,9 +42,14 @@ enum Server {
 pub(crate) struct Place {
     server: Server,
     layout: Layout,
+    service: Service,
+    dead: Mutex<Vec<String>>,
+}
+
+/// The database of a service, and its replicas.
+pub(crate) struct Service {
     pool: SqlitePool,
     folder: TempDir,
-    dead: Mutex<Vec<String>>,
 }
 
 impl Place {
@@ -88,15 +93,10 @@ impl Place {
                 Server::Redis(server, broker)
             }
         };
-        let folder = tempfile::tempdir().unwrap();
-        let pool = open(&folder).await;
-        let table = "CREATE TABLE work (device TEXT, number INTEGER)";
-        sqlx::query(table).execute(&pool).await.unwrap();
         Self {
             server,
             layout,
-            pool,
-            folder,
+            service: Service::start().await,
             dead: Mutex::default(),
         }
     }
@@ -153,40 +153,16 @@ impl Place {
     }
 
     pub(crate) async fn replica_with(&self, handler: &Recorder, config: Config) -> Replica {
-        let pool = open(&self.folder).await;
-        // Another replica may be writing.
-        let inbox = eventually("the inbox is open", async || {
-            let inbox = Inbox::open(pool.clone()).await;
-            inbox.map_err(|error| error.to_string())
-        })
-        .await;
-        let consumer = Consumer::new(self.origin().await, config, inbox);
-        let consumer = consumer.on("device.property.reported", "1.0", handler.clone());
-        let (metrics, shutdown) = (consumer.metrics(), CancellationToken::new());
-        let mut task = JoinSet::new();
-        task.spawn(consumer.run(shutdown.clone()));
-        Replica {
-            metrics,
-            shutdown,
-            task,
-        }
+        let origin = self.origin().await;
+        self.service.serve(origin, config, handler).await
     }
 
-    /// What was committed: device and number, in the order of the commits.
     pub(crate) async fn rows(&self) -> Vec<(String, u64)> {
-        let select = "SELECT device, number FROM work ORDER BY rowid";
-        sqlx::query_as(select).fetch_all(&self.pool).await.unwrap()
+        self.service.rows().await
     }
 
     pub(crate) async fn until_rows(&self, count: usize) -> Vec<(String, u64)> {
-        eventually(&format!("{count} events are committed"), async || {
-            let rows = self.rows().await;
-            match rows.len() >= count {
-                true => Ok(rows),
-                false => Err(format!("{}", rows.len())),
-            }
-        })
-        .await
+        self.service.until_rows(count).await
     }
 
     /// Waits until so many messages are given up, and gives their reasons.
@@ -236,7 +212,67 @@ impl Place {
     }
 }
 
-async fn api(backend: &Backend, call: &str, body: Value) {
+impl Service {
+    pub(crate) async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let pool = open(&folder).await;
+        let table = "CREATE TABLE work (device TEXT, number INTEGER)";
+        sqlx::query(table).execute(&pool).await.unwrap();
+        Self { pool, folder }
+    }
+
+    /// A replica that consumes a durable of the broker at this address.
+    pub(crate) async fn replica(
+        &self,
+        url: &str,
+        stream: &str,
+        durable: &str,
+        handler: &Recorder,
+    ) -> Replica {
+        let origin = Origin::connect(url).await.unwrap();
+        self.serve(origin, Config::new(stream, durable), handler)
+            .await
+    }
+
+    async fn serve(&self, origin: Origin, config: Config, handler: &Recorder) -> Replica {
+        let pool = open(&self.folder).await;
+        // Another replica may be writing.
+        let inbox = eventually("the inbox is open", async || {
+            let inbox = Inbox::open(pool.clone()).await;
+            inbox.map_err(|error| error.to_string())
+        })
+        .await;
+        let consumer = Consumer::new(origin, config, inbox);
+        let consumer = consumer.on("device.property.reported", "1.0", handler.clone());
+        let (metrics, shutdown) = (consumer.metrics(), CancellationToken::new());
+        let mut task = JoinSet::new();
+        task.spawn(consumer.run(shutdown.clone()));
+        Replica {
+            metrics,
+            shutdown,
+            task,
+        }
+    }
+
+    /// What was committed: device and number, in the order of the commits.
+    pub(crate) async fn rows(&self) -> Vec<(String, u64)> {
+        let select = "SELECT device, number FROM work ORDER BY rowid";
+        sqlx::query_as(select).fetch_all(&self.pool).await.unwrap()
+    }
+
+    pub(crate) async fn until_rows(&self, count: usize) -> Vec<(String, u64)> {
+        eventually(&format!("{count} events are committed"), async || {
+            let rows = self.rows().await;
+            match rows.len() >= count {
+                true => Ok(rows),
+                false => Err(format!("{}", rows.len())),
+            }
+        })
+        .await
+    }
+}
+
+pub(crate) async fn api(backend: &Backend, call: &str, body: Value) {
     let subject = format!("$JS.API.{call}");
     let answer = backend.request(&subject, body.to_string()).await;
     let answer: Value = serde_json::from_slice(&answer.payload).unwrap();

@@ -4,10 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use jetway::outbox::{Answer, Row};
+use jetway::outbox::{Answer, Broker, Row};
 
 use crate::shelf::{Kept, Shelf, row};
-use crate::support::{eventually, within};
+use crate::support::{NatsServer, eventually, within};
+use crate::switching::{all_published, relay};
 
 const AGGREGATES: [&str; 5] = ["d1", "d2", "d3", "d4", "d5"];
 
@@ -39,9 +40,19 @@ fn assert_complete(kept: &[Kept], each: u32) {
     }
 }
 
-async fn contract(shelf: Shelf) {
+async fn contract(mut shelf: Shelf) -> Shelf {
     stores_once(&shelf).await;
-    keeps_order_over_an_outage(&shelf).await;
+    keeps_order_over_an_outage(&mut shelf).await;
+    shelf
+}
+
+/// The relay reaches it when the configuration says so.
+async fn is_relayed_to(shelf: Shelf, publisher: Broker, url: &str) {
+    let before = shelf.kept().await.len();
+    let nats = NatsServer::start().await;
+    assert_eq!(relay(&nats.url(), publisher, url).await, all_published());
+    let published = usize::try_from(all_published().published).unwrap();
+    assert_eq!(shelf.kept().await.len(), before + published);
 }
 
 async fn stores_once(shelf: &Shelf) {
@@ -67,7 +78,7 @@ async fn stores_once(shelf: &Shelf) {
 }
 
 /// A relay in small: publishes the first rows again and again, until all are stored; the broker goes and comes back meanwhile.
-async fn keeps_order_over_an_outage(shelf: &Shelf) {
+async fn keeps_order_over_an_outage(shelf: &mut Shelf) {
     const BEFORE: u32 = 20;
     const EACH: u32 = 200;
     const CLAIM: usize = 50;
@@ -123,6 +134,11 @@ async fn reached(counter: &AtomicUsize, count: usize) {
 }
 
 #[tokio::test]
+async fn to_jetstream() {
+    contract(Shelf::jetstream().await).await;
+}
+
+#[tokio::test]
 async fn in_memory() {
     contract(Shelf::memory()).await;
 }
@@ -134,10 +150,14 @@ async fn to_redis() {
 
 #[tokio::test]
 async fn to_rabbitmq() {
-    contract(Shelf::rabbitmq().await).await;
+    let shelf = contract(Shelf::rabbitmq().await).await;
+    let url = shelf.url();
+    is_relayed_to(shelf, Broker::RabbitMq, &url).await;
 }
 
 #[tokio::test]
 async fn to_kafka() {
-    contract(Shelf::kafka().await).await;
+    let shelf = contract(Shelf::kafka().await).await;
+    let url = shelf.url();
+    is_relayed_to(shelf, Broker::Kafka, &url).await;
 }

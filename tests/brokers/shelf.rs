@@ -5,8 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use jetway::broker::{Broker, Durable, Layout, Stream, kafka, memory, rabbitmq, redis};
 use jetway::delivery::{Answer, Next};
+use jetway::jetstream::{Link, client};
 use jetway::message::Headers;
-use jetway::outbox::publisher::{Publisher, Waves};
+use jetway::outbox::publisher::{JetStream, Publisher, Waves};
 use jetway::outbox::store::Event;
 use jetway::outbox::{Answer as Settled, Row};
 use lapin::options::{
@@ -17,9 +18,12 @@ use lapin::{Connection, ConnectionProperties, ExchangeKind};
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::support::{Kafka, RabbitMq, Redis};
+use crate::place::api;
+use crate::support::{Backend, Kafka, NatsServer, RabbitMq, Redis};
 
 pub(crate) const STREAM: &str = "GPS";
+/// For the waves of one publishing.
+pub(crate) const LIMIT: Duration = Duration::from_secs(4);
 
 /// One stream for `gps.>`, and a durable that nobody pulls from but the test.
 pub(crate) fn layout() -> Layout {
@@ -72,6 +76,7 @@ impl Kept {
 }
 
 pub(crate) enum Shelf {
+    JetStream(NatsServer, Link),
     Memory(memory::Broker),
     Redis(Redis),
     RabbitMq(RabbitMq),
@@ -79,6 +84,19 @@ pub(crate) enum Shelf {
 }
 
 impl Shelf {
+    pub(crate) async fn jetstream() -> Self {
+        let server = NatsServer::start().await;
+        let backend = Backend::connect(&server.url()).await;
+        let stream = json!({"name": STREAM, "subjects": ["gps.>"]});
+        api(&backend, &format!("STREAM.CREATE.{STREAM}"), stream).await;
+        let config = client::Config {
+            url: server.url(),
+            ..client::Config::default()
+        };
+        let link = Link::connect(&config).await.unwrap();
+        Self::JetStream(server, link)
+    }
+
     pub(crate) fn memory() -> Self {
         let broker = memory::Broker::default();
         broker.provision(&layout(), 1_000_000);
@@ -121,9 +139,19 @@ impl Shelf {
         Self::Kafka(server)
     }
 
+    pub(crate) fn url(&self) -> String {
+        match self {
+            Self::JetStream(server, _) => server.url(),
+            Self::Memory(_) => "memory:".to_owned(),
+            Self::Redis(server) => server.url(),
+            Self::RabbitMq(server) => server.url(),
+            Self::Kafka(server) => server.url(),
+        }
+    }
+
     /// Whether a repeated message is stored once.
     pub(crate) fn knows_repeats(&self) -> bool {
-        matches!(self, Self::Memory(_) | Self::Redis(_))
+        matches!(self, Self::JetStream(..) | Self::Memory(_) | Self::Redis(_))
     }
 
     /// Whether it can be away.
@@ -134,6 +162,7 @@ impl Shelf {
     /// A new publisher to it.
     pub(crate) fn publisher(&self) -> Publishing {
         match self {
+            Self::JetStream(_, link) => Publishing::JetStream(JetStream::new(link, LIMIT)),
             Self::Memory(broker) => Publishing::Memory(waves(broker.clone())),
             Self::Redis(server) => {
                 let broker = redis::Broker::new(&redis::Config::new(&server.url())).unwrap();
@@ -151,8 +180,9 @@ impl Shelf {
     }
 
     /// Takes the broker away: killed, or stopped where it would forget everything.
-    pub(crate) async fn take_away(&self) {
+    pub(crate) async fn take_away(&mut self) {
         match self {
+            Self::JetStream(server, _) => server.kill9().await,
             Self::Memory(_) => {}
             Self::Redis(server) => server.kill9().await,
             Self::RabbitMq(server) => server.kill9().await,
@@ -160,8 +190,9 @@ impl Shelf {
         }
     }
 
-    pub(crate) async fn bring_back(&self) {
+    pub(crate) async fn bring_back(&mut self) {
         match self {
+            Self::JetStream(server, _) => server.restart().await,
             Self::Memory(_) => {}
             Self::Redis(server) => server.restart().await,
             Self::RabbitMq(server) => server.restart().await,
@@ -172,6 +203,7 @@ impl Shelf {
     /// Everything that is stored; of one aggregate in its order.
     pub(crate) async fn kept(&self) -> Vec<Kept> {
         match self {
+            Self::JetStream(server, _) => in_jetstream(server).await,
             Self::Memory(broker) => in_memory(broker).await,
             Self::Redis(server) => in_redis(server).await,
             Self::RabbitMq(server) => in_rabbitmq(server).await,
@@ -182,6 +214,7 @@ impl Shelf {
 
 /// A publisher to one of them.
 pub(crate) enum Publishing {
+    JetStream(JetStream),
     Memory(Waves<memory::Broker>),
     Redis(Waves<redis::Storing>),
     RabbitMq(Waves<rabbitmq::Broker>),
@@ -191,6 +224,7 @@ pub(crate) enum Publishing {
 impl Publishing {
     pub(crate) async fn publish(&self, rows: &[Row]) -> Vec<Settled> {
         match self {
+            Self::JetStream(publisher) => publisher.publish(rows).await,
             Self::Memory(waves) => waves.publish(rows).await,
             Self::Redis(waves) => waves.publish(rows).await,
             Self::RabbitMq(waves) => waves.publish(rows).await,
@@ -200,7 +234,7 @@ impl Publishing {
 }
 
 fn waves<B: Broker>(broker: B) -> Waves<B> {
-    Waves::new(broker, Duration::from_secs(5))
+    Waves::new(broker, LIMIT)
 }
 
 async fn connect(server: &RabbitMq) -> Connection {
@@ -208,6 +242,20 @@ async fn connect(server: &RabbitMq) -> Connection {
     Connection::connect(&server.url(), properties)
         .await
         .unwrap()
+}
+
+async fn in_jetstream(server: &NatsServer) -> Vec<Kept> {
+    let backend = Backend::connect(&server.url()).await;
+    let stored = backend.messages(STREAM, ">").await;
+    let kept = stored.into_iter().map(|stored| {
+        let headers = stored.headers.iter().flat_map(|(name, values)| {
+            values
+                .iter()
+                .map(|value| (name.to_string(), value.to_string()))
+        });
+        Kept::new(&stored.subject, &stored.payload, headers.collect())
+    });
+    kept.collect()
 }
 
 /// By a puller that gives everything back.
