@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::{FromRedisValue, ParsingError, RedisResult, Value, from_redis_value};
 
 use super::Broker;
-use super::keys::{message, sequence};
+use super::keys::{Fields, message, sequence};
 use crate::broker::{DeadLetter, Durable};
 use crate::delivery::{Delivered, Redelivery};
 use crate::message::Subject;
@@ -57,7 +57,7 @@ pub(super) fn pattern(filter: &Subject) -> String {
 }
 
 /// What the script says about an entry: id, attempt, fields.
-type Taken = (String, u64, Vec<(String, Vec<u8>)>);
+type Taken = (String, u64, Fields);
 
 /// What the script took for a puller.
 pub(super) struct Pulled {
@@ -115,7 +115,7 @@ impl Broker {
         let key = self.keys(stream).dead(durable);
         range.arg(key).arg("-").arg("+").arg("COUNT").arg(limit);
         let connection = &mut self.connection.clone();
-        let entries: Vec<(String, Vec<(String, Vec<u8>)>)> = range.query_async(connection).await?;
+        let entries: Vec<(String, Fields)> = range.query_async(connection).await?;
         Ok(entries
             .into_iter()
             .filter_map(|(_, fields)| dead_letter(&fields))

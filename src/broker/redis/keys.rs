@@ -2,6 +2,9 @@
 
 use crate::message::{Headers, Message};
 
+/// Field and value, in the order of an entry.
+pub(super) type Fields = Vec<(String, Vec<u8>)>;
+
 /// Of fields that are headers, before the header's name.
 const HEADER: &str = "h:";
 /// A sequence is the entry's milliseconds, and its number among those of one millisecond in so many bits.

@@ -5,7 +5,8 @@
 //! inside Redis and never sent.
 //!
 //! Keys: `<prefix>:{<stream>}` the stream; `…:id:<uuid>` an id that was stored, until the duplicate window is over; `…:durables` a hash of durables as
-//! the JetStream API would say them; `…:dead:<durable>` a stream of what was given up. The braces keep them in one slot of a cluster.
+//! the JetStream API would say them; `…:dead:<durable>` a stream of what was given up. The braces keep them in one slot where Redis is a
+//! cluster behind a proxy; the redirections of a cluster are not followed here.
 //!
 //! What differs from JetStream: a stream drops its oldest entries above `messages_max`, also such as a durable was not given; and Redis keeps over a crash
 //! what it was told to keep: with `appendfsync always` all that it acknowledged.
@@ -52,7 +53,7 @@ impl Config {
     }
 }
 
-/// A Redis server or cluster node; cheap to clone, all clones have one connection, which is made anew when it is lost.
+/// A Redis server; cheap to clone, all clones have one connection, which is made anew when it is lost.
 #[derive(Clone)]
 pub struct Broker {
     client: Client,

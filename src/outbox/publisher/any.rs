@@ -13,7 +13,7 @@ const MEMORY_MESSAGES_MAX: usize = 100_000;
 /// Any of the brokers.
 pub enum Any {
     /// JetStream.
-    JetStream(JetStream),
+    JetStream(Box<JetStream>),
     /// The broker of this process.
     Memory(Waves<memory::Broker>),
     /// Redis Streams.
@@ -38,7 +38,7 @@ impl Any {
     pub async fn open(config: &Config, link: &Link, mapping: &Mapping) -> Result<Self, Error> {
         let (url, limit, layout) = (&*config.url, config.publish_max(), layout(mapping));
         Ok(match config.publisher {
-            Broker::JetStream => Self::JetStream(JetStream::new(link, limit)),
+            Broker::JetStream => Self::JetStream(Box::new(JetStream::new(link, limit))),
             Broker::Memory => {
                 let broker = memory::Broker::of_process();
                 broker.provision(&layout, MEMORY_MESSAGES_MAX);
