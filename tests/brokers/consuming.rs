@@ -251,15 +251,15 @@ async fn gives_back_at_the_stop(kind: Kind) {
 
 #[tokio::test]
 async fn with_jetstream() {
-    contract(Kind::Jetstream).await;
+    Box::pin(contract(Kind::Jetstream)).await;
 }
 
 #[tokio::test]
 async fn in_memory() {
-    contract(Kind::Memory).await;
+    Box::pin(contract(Kind::Memory)).await;
 }
 
 #[tokio::test]
 async fn with_redis() {
-    contract(Kind::Redis).await;
+    Box::pin(contract(Kind::Redis)).await;
 }

@@ -5,9 +5,15 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+#[cfg(test)]
 mod consuming;
+#[cfg(test)]
 mod place;
+#[cfg(test)]
 mod publishing;
+#[cfg(test)]
 mod refusals;
+#[cfg(test)]
 mod shelf;
+#[cfg(test)]
 mod switching;

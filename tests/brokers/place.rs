@@ -32,6 +32,7 @@ pub(crate) enum Kind {
     Redis,
 }
 
+#[allow(clippy::large_enum_variant, reason = "a test has one of them")]
 enum Server {
     Jetstream(NatsServer, Backend, Mutex<async_nats::Subscriber>),
     Memory(memory::Broker),

@@ -87,7 +87,7 @@ async fn keeps_order_over_an_outage(shelf: &mut Shelf) {
     let failed = Arc::new(AtomicUsize::new(0));
     let mut left: Vec<Row> = rows(EACH).split_off(BEFORE as usize * AGGREGATES.len());
     let all = left.len();
-    let relay = async {
+    let relay = Box::pin(async {
         while !left.is_empty() {
             let claimed = &left[..CLAIM.min(left.len())];
             let answers = publisher.publish(claimed).await;
@@ -106,15 +106,15 @@ async fn keeps_order_over_an_outage(shelf: &mut Shelf) {
             });
             tokio::task::yield_now().await;
         }
-    };
-    let outage = async {
+    });
+    let outage = Box::pin(async {
         if shelf.is_a_server() {
             reached(&stored, all / 4).await;
             shelf.take_away().await;
             reached(&failed, CLAIM).await;
             shelf.bring_back().await;
         }
-    };
+    });
     within("everything to be stored", async {
         tokio::join!(relay, outage)
     })

@@ -75,6 +75,7 @@ impl Kept {
     }
 }
 
+#[allow(clippy::large_enum_variant, reason = "a test has one of them")]
 pub(crate) enum Shelf {
     JetStream(NatsServer, Link),
     Memory(memory::Broker),
@@ -213,6 +214,7 @@ impl Shelf {
 }
 
 /// A publisher to one of them.
+#[allow(clippy::large_enum_variant, reason = "a test has one of them")]
 pub(crate) enum Publishing {
     JetStream(JetStream),
     Memory(Waves<memory::Broker>),
