@@ -263,3 +263,17 @@ async fn in_memory() {
 async fn with_redis() {
     Box::pin(contract(Kind::Redis)).await;
 }
+
+#[tokio::test]
+async fn a_redis_that_forgot_everything_is_set_up_again() {
+    let place = Place::start(Kind::Redis, NEVER).await;
+    let recorder = Recorder::new();
+    let replica = place.replica(&recorder).await;
+    place.publish("d", 1).await;
+    place.until_rows(1).await;
+    place.forget().await;
+    place.publish("d", 2).await;
+    let rows = place.until_rows(2).await;
+    assert_eq!(rows[1], ("d".to_owned(), 2));
+    replica.stop().await;
+}

@@ -36,13 +36,12 @@ pub(crate) enum Kind {
 enum Server {
     Jetstream(NatsServer, Backend, Mutex<async_nats::Subscriber>),
     Memory(memory::Broker),
-    Redis(Redis, redis::Broker),
+    Redis(Redis, redis::Broker, redis::Storing),
 }
 
 /// A broker with one stream and one durable of a service, and the service's database.
 pub(crate) struct Place {
     server: Server,
-    layout: Layout,
     service: Service,
     dead: Mutex<Vec<String>>,
 }
@@ -91,12 +90,12 @@ impl Place {
                 let server = Redis::start().await;
                 let broker = redis::Broker::new(&redis::Config::new(&server.url())).unwrap();
                 broker.provision(&layout).await.unwrap();
-                Server::Redis(server, broker)
+                let storing = redis::Storing::new(&broker, layout);
+                Server::Redis(server, broker, storing)
             }
         };
         Self {
             server,
-            layout,
             service: Service::start().await,
             dead: Mutex::default(),
         }
@@ -128,10 +127,7 @@ impl Place {
                     return Ok(());
                 }
                 Server::Memory(broker) => broker.store(std::slice::from_ref(&posting)).await,
-                Server::Redis(_, broker) => {
-                    let storing = redis::Storing::new(broker, self.layout.clone());
-                    storing.store(std::slice::from_ref(&posting)).await
-                }
+                Server::Redis(_, _, storing) => storing.store(std::slice::from_ref(&posting)).await,
             };
             stored[0].clone().map_err(|fault| fault.to_string())
         })
@@ -143,7 +139,7 @@ impl Place {
         match &self.server {
             Server::Jetstream(server, ..) => Origin::connect(&server.url()).await.unwrap(),
             Server::Memory(broker) => broker.into(),
-            Server::Redis(server, _) => Origin::connect(&server.url()).await.unwrap(),
+            Server::Redis(server, ..) => Origin::connect(&server.url()).await.unwrap(),
         }
     }
 
@@ -189,9 +185,22 @@ impl Place {
                 return dead.clone();
             }
             Server::Memory(broker) => broker.dead_letters(STREAM, DURABLE),
-            Server::Redis(_, broker) => broker.dead_letters(STREAM, DURABLE, 1_000).await.unwrap(),
+            Server::Redis(_, broker, _) => {
+                broker.dead_letters(STREAM, DURABLE, 1_000).await.unwrap()
+            }
         };
         letters.into_iter().map(|letter| letter.reason).collect()
+    }
+
+    /// Lets a Redis forget everything.
+    pub(crate) async fn forget(&self) {
+        let Server::Redis(server, ..) = &self.server else {
+            panic!("expected Redis");
+        };
+        let client = ::redis::Client::open(server.url()).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let flush = ::redis::cmd("FLUSHALL");
+        flush.exec_async(&mut connection).await.unwrap();
     }
 
     /// Takes the broker away for a while, if it is a server.
@@ -204,7 +213,7 @@ impl Place {
                 *backend = Backend::connect(&server.url()).await;
             }
             Server::Memory(_) => meanwhile.await,
-            Server::Redis(server, _) => {
+            Server::Redis(server, ..) => {
                 server.kill9().await;
                 meanwhile.await;
                 server.restart().await;

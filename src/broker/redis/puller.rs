@@ -15,8 +15,9 @@ use redis::aio::ConnectionManager;
 use redis::{RedisResult, Script, Value};
 use tokio::time::{Instant, timeout};
 
+use super::Broker;
+use super::connection::connection;
 use super::delivery::{Pulled, idle_ms, millis, pattern, steps};
-use super::{Broker, connection};
 use crate::broker::Durable;
 use crate::delivery::{Answer, Delivered, Next, Redelivery};
 use crate::message::Subject;

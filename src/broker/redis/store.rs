@@ -7,8 +7,8 @@ use redis::{Pipeline, RedisError, RedisResult, Script};
 use std::sync::atomic::Ordering;
 use tokio::time::timeout;
 
-use super::keys::fields;
-use super::{Broker, Keys};
+use super::Broker;
+use super::keys::{Keys, fields};
 use crate::broker::{self, Durable, Fault, Layout, Posting, STORE_MAX, Stream, all};
 
 /// The least that `proto-max-bulk-len` can be; above, Redis ends the connection, and nobody knows because of whom.
@@ -19,7 +19,7 @@ pub struct Storing {
     broker: Broker,
     layout: Layout,
     script: Script,
-    /// Cleared whenever Redis was away: it may have come back empty.
+    /// Cleared whenever Redis was away or knows of no durables: it may be empty.
     provisioned: std::sync::atomic::AtomicBool,
 }
 
@@ -40,20 +40,44 @@ impl Storing {
         let window = u64::try_from(stream.duplicate_window.as_millis()).unwrap_or(u64::MAX);
         let mut call = self.script.key(&keys.stream);
         call.key(keys.id(posting.id))
+            .key(keys.durables())
             .arg(window.max(1))
             .arg(self.broker.messages_max)
             .arg(fields(&posting.message));
         pipeline.invoke_script(&call);
     }
 
-    async fn send(&self, pipeline: &Pipeline) -> RedisResult<Vec<RedisResult<u8>>> {
+    /// Makes the durables, unless they are there.
+    async fn prepare(&self) -> RedisResult<()> {
         if !self.provisioned.load(Ordering::Acquire) {
             self.broker.provision(&self.layout).await?;
             self.provisioned.store(true, Ordering::Release);
         }
-        pipeline
-            .query_async(&mut self.broker.connection.clone())
-            .await
+        Ok(())
+    }
+
+    /// Whether each stream knows of its durables.
+    async fn send(&self, pipeline: &Pipeline) -> RedisResult<Vec<RedisResult<bool>>> {
+        self.prepare().await?;
+        let connection = &mut self.broker.connection.clone();
+        pipeline.query_async(connection).await
+    }
+
+    /// As [`send`](Self::send), in time.
+    async fn ask(&self, pipeline: &Pipeline) -> Result<Vec<RedisResult<bool>>, Fault> {
+        let asked = timeout(STORE_MAX, self.send(pipeline)).await;
+        let asked = asked.map(|answers| answers.map_err(|error| fault(&error)));
+        let late = || Fault::Unanswered(format!("no answer within {STORE_MAX:?}"));
+        let asked = asked.unwrap_or_else(|_elapsed| Err(late()));
+        if asked.is_err() {
+            self.provisioned.store(false, Ordering::Release);
+        }
+        asked
+    }
+
+    fn has_durables(&self, stream: &Stream) -> bool {
+        let mut durables = self.layout.durables.iter();
+        durables.any(|durable| durable.stream == stream.name)
     }
 }
 
@@ -61,40 +85,46 @@ impl broker::Broker for Storing {
     async fn store(&self, postings: &[Posting]) -> Vec<Result<(), Fault>> {
         let mut pipeline = Pipeline::new();
         pipeline.ignore_errors().load_script(&self.script).ignore();
-        let mut added = Vec::with_capacity(postings.len());
+        let mut admitted = Vec::with_capacity(postings.len());
         for posting in postings {
-            let stream = admitted(&self.layout, posting);
-            added.push(stream.map(|stream| self.add(&mut pipeline, stream, posting)));
+            let stream = stream_of(&self.layout, posting);
+            admitted.push(stream.inspect(|stream| self.add(&mut pipeline, stream, posting)));
         }
-        if added.iter().all(Result::is_err) {
-            return added;
+        if admitted.iter().all(Result::is_err) {
+            return admitted
+                .into_iter()
+                .map(|stream| stream.map(drop))
+                .collect();
         }
-        let answers = match timeout(STORE_MAX, self.send(&pipeline)).await {
-            Ok(Ok(answers)) => answers,
-            Ok(Err(error)) => {
-                self.provisioned.store(false, Ordering::Release);
-                return all(postings, &fault(&error));
-            }
-            Err(_elapsed) => {
-                self.provisioned.store(false, Ordering::Release);
-                let late = format!("no answer within {STORE_MAX:?}");
-                return all(postings, &Fault::Unanswered(late));
-            }
+        let mut answers = match self.ask(&pipeline).await {
+            Ok(answers) => answers.into_iter(),
+            Err(fault) => return all(postings, &fault),
         };
-        let mut answers = answers.into_iter();
-        let answer = || match answers.next() {
-            Some(answer) => answer.map(drop).map_err(|error| fault(&error)),
-            None => Err(Fault::Unanswered("an answer is missing".to_owned())),
-        };
-        let mut answer = answer;
-        added
-            .into_iter()
-            .map(|added| added.and_then(|()| answer()))
-            .collect()
+        let mut stored = Vec::with_capacity(postings.len());
+        let mut forgotten = false;
+        for stream in admitted {
+            stored.push(match stream {
+                Err(refused) => Err(refused),
+                Ok(stream) => match answers.next() {
+                    Some(Ok(knows_durables)) => {
+                        forgotten |= !knows_durables && self.has_durables(stream);
+                        Ok(())
+                    }
+                    Some(Err(error)) => Err(fault(&error)),
+                    None => Err(Fault::Unanswered("an answer is missing".to_owned())),
+                },
+            });
+        }
+        if forgotten {
+            self.provisioned.store(false, Ordering::Release);
+            // If not now, then with the next messages.
+            drop(timeout(STORE_MAX, self.prepare()).await);
+        }
+        stored
     }
 }
 
-fn admitted<'l>(layout: &'l Layout, posting: &Posting) -> Result<&'l Stream, Fault> {
+fn stream_of<'l>(layout: &'l Layout, posting: &Posting) -> Result<&'l Stream, Fault> {
     let bytes = posting.message.payload.len();
     if bytes > PAYLOAD_BYTES_MAX {
         let reason = format!("a payload of {bytes} bytes; at most {PAYLOAD_BYTES_MAX} are stored");
