@@ -1,12 +1,14 @@
 //! What a broker refuses is refused, holds up its own aggregate and no other; a broker that is full or empty refuses nothing.
 
+use std::time::{Duration, Instant};
+
 use jetway::broker::memory;
-use jetway::outbox::Answer::{Held, Refused, Stored};
+use jetway::outbox::Answer::{Held, Refused, Stored, Unanswered};
 use jetway::outbox::Row;
 use jetway::outbox::publisher::{Publisher, Waves};
 
 use crate::shelf::{Shelf, layout, row};
-use crate::support::Redis;
+use crate::support::{Redis, eventually};
 
 /// What is wrong with a row.
 type Spoil = fn(&mut Row);
@@ -38,6 +40,36 @@ async fn refused(shelf: &Shelf, spoil: Spoil) -> String {
     reason
 }
 
+/// A broker that keeps the connection and says nothing is waited for once, and shortly.
+async fn is_left_in_time(shelf: &Shelf) {
+    let rows = [("c", 1), ("e", 1), ("c", 2)].map(|(aggregate, number)| row(aggregate, number));
+    let publisher = shelf.publisher();
+    assert_eq!(publisher.publish(&rows[..1]).await, [Stored]);
+    shelf.server().pause().await;
+    let begun = Instant::now();
+    let answers = publisher.publish(&rows[1..]).await;
+    assert!(begun.elapsed() < Duration::from_secs(4));
+    assert!(
+        answers
+            .iter()
+            .all(|answer| matches!(answer, Unanswered | Held)),
+        "{answers:?}"
+    );
+    shelf.server().resume();
+    eventually("it goes on", async || {
+        match publisher.publish(&rows[1..]).await {
+            answers if answers == [Stored, Stored] => Ok(()),
+            answers => Err(format!("{answers:?}")),
+        }
+    })
+    .await;
+    let kept = shelf.kept().await;
+    for row in &rows {
+        let id = row.event.event_id.to_string();
+        assert!(kept.iter().any(|kept| kept.id == id), "{id}");
+    }
+}
+
 #[tokio::test]
 async fn in_memory_a_subject_needs_a_stream() {
     let reason = refused(&Shelf::memory(), nowhere).await;
@@ -54,6 +86,7 @@ async fn redis_is_spared_what_would_end_the_connection() {
     })
     .await;
     assert!(reason.starts_with("a payload of 1048577 bytes"), "{reason}");
+    is_left_in_time(&shelf).await;
 }
 
 #[tokio::test]
@@ -69,12 +102,15 @@ async fn rabbitmq_wants_a_queue_and_a_message_that_it_can_read() {
     // It closes the channel over this one, with the other aggregate's row on its way.
     let reason = refused(&shelf, |row| row.event.headers.push("CC", "no list")).await;
     assert!(reason.contains("PRECONDITION_FAILED"), "{reason}");
+    is_left_in_time(&shelf).await;
 }
 
 #[tokio::test]
 async fn kafka_has_a_topic_for_each_stream() {
-    let reason = refused(&Shelf::kafka().await, nowhere).await;
+    let shelf = Shelf::kafka().await;
+    let reason = refused(&shelf, nowhere).await;
     assert_eq!(reason, "no stream takes the subject other.subject");
+    is_left_in_time(&shelf).await;
 }
 
 #[tokio::test]
@@ -82,7 +118,7 @@ async fn a_stream_in_memory_that_is_full_refuses_nothing() {
     let broker = memory::Broker::default();
     broker.provision(&layout(), 2);
     let rows = [("a", 1), ("b", 1), ("a", 2)].map(|(aggregate, number)| row(aggregate, number));
-    let answers = Waves::new(broker, std::time::Duration::from_secs(5))
+    let answers = Waves::new(broker, Duration::from_secs(5))
         .publish(&rows)
         .await;
     assert_eq!(answers, [Stored, Stored, Held]);

@@ -19,7 +19,7 @@ use serde_json::json;
 use uuid::Uuid;
 
 use crate::place::api;
-use crate::support::{Backend, Kafka, NatsServer, RabbitMq, Redis};
+use crate::support::{Backend, Kafka, NatsServer, RabbitMq, Redis, Server};
 
 pub(crate) const STREAM: &str = "GPS";
 /// For the waves of one publishing.
@@ -147,6 +147,16 @@ impl Shelf {
             Self::Redis(server) => server.url(),
             Self::RabbitMq(server) => server.url(),
             Self::Kafka(server) => server.url(),
+        }
+    }
+
+    /// Its process.
+    pub(crate) fn server(&self) -> &Server {
+        match self {
+            Self::Redis(server) => server,
+            Self::RabbitMq(server) => server,
+            Self::Kafka(server) => server,
+            Self::JetStream(..) | Self::Memory(_) => panic!("another kind of process"),
         }
     }
 
