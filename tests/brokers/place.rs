@@ -8,6 +8,7 @@ use jetway::broker::{Broker as _, Durable, Layout, Posting, Stream, memory, redi
 use jetway::consumer::{
     Config, Consumer, Event, Failure, Handle, Inbox, Metrics, Origin, Transaction,
 };
+use jetway::database::Pool;
 use jetway::message::{Headers, Message};
 use serde_json::{Value, json};
 use sqlx::SqlitePool;
@@ -248,7 +249,7 @@ impl Service {
         let pool = open(&self.folder).await;
         // Another replica may be writing.
         let inbox = eventually("the inbox is open", async || {
-            let inbox = Inbox::open(pool.clone()).await;
+            let inbox = Inbox::open(Pool::Sqlite(pool.clone())).await;
             inbox.map_err(|error| error.to_string())
         })
         .await;
@@ -417,6 +418,9 @@ impl Handle for Recorder {
         };
         self.calls.lock().unwrap().push(call.clone());
         self.gate.acquire().await.unwrap().forget();
+        let Transaction::Sqlite(transaction) = transaction else {
+            panic!("expected a transaction of SQLite");
+        };
         sqlx::query("INSERT INTO work (device, number) VALUES (?, ?)")
             .bind(&call.device)
             .bind(i64::try_from(call.number).unwrap())
