@@ -249,7 +249,7 @@ impl Service {
         let pool = open(&self.folder).await;
         // Another replica may be writing.
         let inbox = eventually("the inbox is open", async || {
-            let inbox = Inbox::open(Pool::Sqlite(pool.clone())).await;
+            let inbox = Box::pin(Inbox::open(Pool::Sqlite(pool.clone()))).await;
             inbox.map_err(|error| error.to_string())
         })
         .await;
