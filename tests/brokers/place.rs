@@ -417,7 +417,8 @@ impl Handle for Recorder {
             at: Instant::now(),
         };
         self.calls.lock().unwrap().push(call.clone());
-        self.gate.acquire().await.unwrap().forget();
+        // Closed, it lets nothing go on any more.
+        self.gate.acquire().await?.forget();
         let Transaction::Sqlite(transaction) = transaction else {
             panic!("expected a transaction of SQLite");
         };
