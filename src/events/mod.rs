@@ -9,7 +9,6 @@
 mod config;
 mod cursor;
 mod dead;
-mod lease;
 mod metrics;
 mod models;
 mod progress;

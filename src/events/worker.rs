@@ -13,13 +13,12 @@ use tokio_util::sync::CancellationToken;
 use super::config::Config;
 use super::cursor::{self, Cursor};
 use super::dead::DeadLetters;
-use super::lease::Lease;
 use super::metrics::Metrics;
 use super::models::Models;
 use super::queue::{Input, Queue};
 use super::reading::Reading;
 use super::storing::{self, Storing};
-use crate::jetstream::{Bucket, Fed, Feed, Link, ReadError, Reader, atomic};
+use crate::jetstream::{Bucket, Fed, Feed, Lease, Link, ReadError, Reader, atomic};
 use crate::mapping::Mapping;
 use crate::telemetry::otlp::Spans;
 
@@ -85,7 +84,12 @@ struct Caution {
 impl Worker {
     /// Works on a shard until `shutdown`.
     pub async fn run(self, shard: u32, shutdown: CancellationToken) {
-        let mut lease = Lease::new(&self.nodes, &self.node, shard, self.config.lease());
+        let mut lease = Lease::new(
+            &self.nodes,
+            &self.node,
+            format!("events.{shard}"),
+            self.config.lease(),
+        );
         let work = self.work(shard, &mut lease);
         shutdown.run_until_cancelled(work).await;
         lease.release().await;

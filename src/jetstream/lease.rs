@@ -1,13 +1,13 @@
 //! Which worker has a shard: a key that its holder renews, gone when it does not.
 //!
-//! It keeps idle workers from reading in vain, no more: that no event is stored twice is the cursor's doing.
+//! It keeps idle workers from reading in vain, no more: that nothing is stored twice is the doing of the worker's cursor.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::{sleep, timeout};
 
-use crate::jetstream::bucket::{self, Bucket, Expect};
+use super::bucket::{self, Bucket, Expect};
 
 /// How often somebody else's lease is looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_millis(500);
 const RELEASE_MAX: Duration = Duration::from_secs(1);
 
 /// The lease of one shard.
-pub(super) struct Lease {
+pub struct Lease {
     nodes: Bucket,
     node: Box<str>,
     key: String,
@@ -25,19 +25,21 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    pub(super) fn new(nodes: &Bucket, node: &str, shard: u32, lasts: Duration) -> Self {
+    /// That of the shard with this key, for this node: `lasts` is how long one that is not renewed keeps others waiting, full
+    /// seconds. Those of the nodes themselves have one token, so `key` has two: `<who>.<shard>`.
+    #[must_use]
+    pub fn new(nodes: &Bucket, node: &str, key: String, lasts: Duration) -> Self {
         Self {
             nodes: nodes.clone(),
             node: node.into(),
-            // Those of the nodes themselves have one token.
-            key: format!("events.{shard}"),
+            key,
             lasts,
             revision: None,
         }
     }
 
     /// Returns when this node has it, for a whole time from now on.
-    pub(super) async fn take(&mut self) {
+    pub async fn take(&mut self) {
         loop {
             match self.write().await {
                 Ok(true) => return,
@@ -49,7 +51,7 @@ impl Lease {
     }
 
     /// Renews it; returns when another node has it.
-    pub(super) async fn lost(&mut self) {
+    pub async fn lost(&mut self) {
         loop {
             sleep(self.lasts / 3).await;
             match self.write().await {
@@ -62,7 +64,7 @@ impl Lease {
     }
 
     /// Gives it up, so that the next one need not wait.
-    pub(super) async fn release(&mut self) {
+    pub async fn release(&mut self) {
         self.revision = None;
         let give_up = async {
             match self.nodes.get_from_leader(&self.key).await {
