@@ -8,7 +8,6 @@
 
 mod config;
 mod cursor;
-mod dead;
 mod metrics;
 mod models;
 mod progress;

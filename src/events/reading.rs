@@ -94,6 +94,7 @@ impl Reading {
                 &uplink.device,
                 &stored.message,
                 &EventDeath {
+                    origin: "events",
                     reason,
                     path,
                     rule,

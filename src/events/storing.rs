@@ -5,10 +5,10 @@ use std::time::Duration;
 use futures_util::{StreamExt as _, stream};
 
 use super::cursor::Cursor;
-use super::dead::{self, DeadLetters};
 use super::metrics::Metrics;
-use super::queue::Input;
+use super::queue::{Dead, Input};
 use super::trace::Trace;
+use crate::dlq::{Kept, NotKept, Once};
 use crate::jetstream::{Link, atomic};
 use crate::message::Message;
 use crate::telemetry::otlp::Spans;
@@ -22,7 +22,7 @@ const REPLIES_AT_ONCE: usize = 256;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
     #[error("dead letter: {0}")]
-    DeadLetter(#[from] dead::Error),
+    DeadLetter(#[from] NotKept),
     #[error("reply: {0}")]
     Reply(atomic::Error),
     #[error("events: {0}")]
@@ -41,7 +41,7 @@ pub(super) struct Stored {
 pub(super) struct Storing {
     pub(super) link: Link,
     pub(super) shard: u32,
-    pub(super) dead_letters: DeadLetters,
+    pub(super) dead_letters: Once,
     pub(super) metrics: Metrics,
     pub(super) spans: Spans,
 }
@@ -60,7 +60,7 @@ impl Storing {
         let mut replies = Vec::new();
         for input in inputs {
             if let Some(dead) = &input.dead {
-                self.dead_letters.keep(dead, ANSWER_MAX).await?;
+                self.keep(dead).await?;
             }
             replies.extend(input.reply);
             messages.extend(input.events);
@@ -82,6 +82,15 @@ impl Storing {
             cursor,
             revision: stored.sequence,
         })
+    }
+
+    async fn keep(&mut self, dead: &Dead) -> Result<(), Error> {
+        match self.dead_letters.keep(&dead.message, ANSWER_MAX).await? {
+            Kept::New => self.metrics.dead_letter(dead.reason),
+            Kept::Before => {}
+            Kept::Lost => drop(self.metrics.dead_letters_lost.inc()),
+        }
+        Ok(())
     }
 
     /// Those of the inputs that are sampled.

@@ -12,12 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::config::Config;
 use super::cursor::{self, Cursor};
-use super::dead::DeadLetters;
 use super::metrics::Metrics;
 use super::models::Models;
 use super::queue::{Input, Queue};
 use super::reading::Reading;
 use super::storing::{self, Storing};
+use crate::dlq::Once;
 use crate::jetstream::{Bucket, Fed, Feed, Lease, Link, ReadError, Reader, atomic};
 use crate::mapping::Mapping;
 use crate::telemetry::otlp::Spans;
@@ -139,7 +139,7 @@ impl Worker {
         let mut storing = Some(Storing {
             link: self.link.clone(),
             shard,
-            dead_letters: DeadLetters::new(&self.link, &self.metrics),
+            dead_letters: Once::new(&self.link),
             metrics: self.metrics.clone(),
             spans: self.spans.clone(),
         });

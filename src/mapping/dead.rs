@@ -7,7 +7,7 @@ use super::header;
 use super::rules::Mapping;
 use super::subject;
 use crate::device::DeviceId;
-use crate::message::{Headers, Message, Subject};
+use crate::message::{Headers, Message};
 use crate::mqtt::Publish;
 
 /// Why it is one: a word of a fixed set.
@@ -30,6 +30,8 @@ pub struct Death {
 /// What is known of a stored message that gives no event, or not all that it says.
 #[derive(Debug, Clone, Copy)]
 pub struct EventDeath<'a> {
+    /// Who gives it up, a token: `events`, `gps`.
+    pub origin: &'static str,
     /// Why, a word of a fixed set.
     pub reason: &'static str,
     /// Where in it, a JSON pointer; may be empty.
@@ -54,16 +56,12 @@ pub struct EventDeath<'a> {
 const WORDS_BYTES_MAX: usize = 256;
 
 impl Mapping {
-    /// The subject of a device's dead letters that are about events: `dlq.events.<productID>.<deviceName>`.
-    #[must_use]
-    pub fn dead_events(device: &DeviceId) -> Subject {
-        format!("dlq.events.{}", subject::device_tokens(device)).into()
-    }
-
-    /// An uplink with a fault, payload and headers as they are stored. The same message gives the same message id each time.
+    /// An uplink with a fault, payload and headers as they are stored: `dlq.<origin>.<productID>.<deviceName>`. The same message gives
+    /// the same message id each time.
     #[must_use]
     pub fn dead_event(device: &DeviceId, stored: &Message, death: &EventDeath<'_>) -> Message {
         let EventDeath {
+            origin,
             stream,
             sequence,
             received_ms,
@@ -77,12 +75,12 @@ impl Mapping {
         headers.push(header::STREAM, stream.to_owned());
         headers.push(header::STREAM_CREATED, death.created.to_owned());
         headers.push(header::KEPT_SEQUENCE, sequence.to_string());
-        let id = format!("dead.events.{stream}.{sequence}.{received_ms}");
+        let id = format!("dead.{origin}.{stream}.{sequence}.{received_ms}");
         headers.push(header::MSG_ID, id);
         headers.push(header::TRACEPARENT, death.traceparent.to_owned());
         push_original(&mut headers, stored);
         Message {
-            subject: Self::dead_events(device),
+            subject: format!("dlq.{origin}.{}", subject::device_tokens(device)).into(),
             headers,
             payload: stored.payload.clone(),
         }
@@ -206,6 +204,7 @@ mod tests {
             payload: "{".into(),
         };
         let death = EventDeath {
+            origin: "events",
             reason: "malformed",
             path: "/a\nb",
             rule: &"\u{e9}".repeat(200),

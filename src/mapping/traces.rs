@@ -11,7 +11,7 @@ pub struct DeviceFilters {
     /// What applications were told.
     pub events: [String; 2],
     /// What became a dead letter: its own messages, and those of any durable.
-    pub dead_letters: [String; 3],
+    pub dead_letters: [String; 4],
     /// What of its uplinks was replayed for a durable.
     pub uplink_replays: [String; 2],
     /// What of its events was.
@@ -41,6 +41,7 @@ impl DeviceFilters {
             events,
             dead_letters: [
                 format!("dlq.events.{device}"),
+                format!("dlq.gps.{device}"),
                 format!("dlq.downlink.{device}"),
                 "dlq.durable.>".to_owned(),
             ],

@@ -1,4 +1,4 @@
-//! Dead letters of events, each stored once however often its message is read.
+//! Dead letters of workers that read a stream behind a cursor, each stored once however often its message is read.
 //!
 //! Each is stored only behind the last one of its device that was seen (`Nats-Expected-Last-Subject-Sequence`), and the last
 //! one says which message it is about: what is at or before that in the source stream is kept already. That holds for as long
@@ -7,22 +7,34 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::metrics::Metrics;
-use super::queue::Dead;
+use super::STREAM;
 use crate::jetstream::{Link, ReadError, Reader, atomic};
 use crate::mapping::Mapping;
-use crate::message::Subject;
+use crate::message::{Message, Subject};
 
 /// Devices whose last dead letter is remembered; with more it is asked for again.
 const KNOWN_MAX: usize = 10_000;
 
 /// Why a dead letter is not known to be stored.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
+pub enum NotKept {
+    /// The stream of dead letters cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// It does not take it now.
     #[error(transparent)]
     Store(#[from] atomic::Error),
+}
+
+/// What became of a dead letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// It is stored.
+    New,
+    /// It was stored before, by whomever.
+    Before,
+    /// The stream refuses it, now and later.
+    Lost,
 }
 
 /// The last dead letter of a device: its own sequence, and which message it is about.
@@ -32,38 +44,42 @@ struct Last {
     of: Option<(String, u64)>,
 }
 
-/// Stores dead letters.
-pub(super) struct DeadLetters {
+/// Stores dead letters of messages that are read in the order of their stream.
+pub struct Once {
     link: Link,
     reader: Reader,
     known: HashMap<Subject, Last>,
-    metrics: Metrics,
 }
 
-impl DeadLetters {
-    pub(super) fn new(link: &Link, metrics: &Metrics) -> Self {
+impl Once {
+    /// Nothing is asked yet.
+    #[must_use]
+    pub fn new(link: &Link) -> Self {
         Self {
             link: link.clone(),
-            reader: Reader::new(link, "DLQ"),
+            reader: Reader::new(link, STREAM),
             known: HashMap::new(),
-            metrics: metrics.clone(),
         }
     }
 
-    /// Returns when the dead letter is stored, by whomever, or cannot be: that is counted.
-    pub(super) async fn keep(&mut self, dead: &Dead, limit: Duration) -> Result<(), Error> {
-        let subject = &dead.message.subject;
-        let Some((created, sequence)) = Mapping::dead_event_of(&dead.message) else {
-            return Ok(());
+    /// Returns when a dead letter of [`Mapping::dead_event`] is stored, by whomever, or cannot be. Of one subject they come in the
+    /// order of the messages that they are about.
+    ///
+    /// # Errors
+    /// It is not known whether it is stored: the answer took longer than `limit`, or nothing can be stored now.
+    pub async fn keep(&mut self, dead: &Message, limit: Duration) -> Result<Kept, NotKept> {
+        let subject = &dead.subject;
+        let Some((created, sequence)) = Mapping::dead_event_of(dead) else {
+            return Ok(Kept::Lost);
         };
         loop {
             let last = self.last(subject).await?;
             let is_kept =
                 |(in_stream, up_to): &(String, u64)| *in_stream == created && *up_to >= sequence;
             if last.of.as_ref().is_some_and(is_kept) {
-                return Ok(());
+                return Ok(Kept::Before);
             }
-            let mut message = dead.message.clone();
+            let mut message = dead.clone();
             message.headers.push(
                 "Nats-Expected-Last-Subject-Sequence",
                 last.sequence.to_string(),
@@ -75,14 +91,12 @@ impl DeadLetters {
                         of: Some((created.to_owned(), sequence)),
                     };
                     self.known.insert(subject.clone(), last);
-                    self.metrics.dead_letter(dead.reason);
-                    return Ok(());
+                    return Ok(Kept::New);
                 }
                 Err(atomic::Error::Conflict(_)) => drop(self.known.remove(subject)),
                 Err(atomic::Error::Refused(reason)) => {
-                    self.metrics.dead_letters_lost.inc();
                     tracing::error!(%subject, reason, "dead letter lost");
-                    return Ok(());
+                    return Ok(Kept::Lost);
                 }
                 Err(error) => return Err(error.into()),
             }
