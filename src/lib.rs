@@ -28,6 +28,7 @@ pub mod dlq;
 pub mod downlink;
 pub mod events;
 pub mod expiry;
+pub mod gps;
 pub mod health;
 pub mod outbox;
 pub mod ownership;
