@@ -65,6 +65,15 @@ pub fn derived_id(time_ms: u64, parts: &[&[u8]]) -> Uuid {
     Builder::from_unix_timestamp_millis(time_ms, &distinct).into_uuid()
 }
 
+/// The W3C trace context of a stored message that has none: the same each time, for everybody who reads it.
+#[must_use]
+pub fn derived_trace(received_ms: u64, stream: &str, sequence: u64) -> String {
+    let parts: [&[u8]; 3] = [stream.as_bytes(), &sequence.to_be_bytes(), b"trace"];
+    let trace = derived_id(received_ms, &parts).simple().to_string();
+    let span = trace.get(16..).unwrap_or_default();
+    format!("00-{trace}-{span}-01")
+}
+
 /// Unix milliseconds, which display and serialise as ISO 8601 in UTC: `2026-10-14T08:30:00.123Z`. Nothing after the year 9999.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp(pub u64);

@@ -62,7 +62,7 @@ impl Reading {
         let received_ms = uplink.received_ms.unwrap_or(stored.time_ms);
         let traceparent = match &uplink.traceparent {
             Some(traceparent) => traceparent.to_string(),
-            None => self.trace(stored.sequence, received_ms),
+            None => event::derived_trace(received_ms, &self.source, stored.sequence),
         };
         let origin = Origin {
             device: &uplink.device,
@@ -126,14 +126,6 @@ impl Reading {
         let run = || interpret(payload, origin, &self.settings, &knowledge);
         catch_unwind(AssertUnwindSafe(run))
             .unwrap_or_else(|_panic| failed(INTERNAL, "expected nothing that fails"))
-    }
-
-    /// A trace context for a message that has none: the same each time.
-    fn trace(&self, sequence: u64, received_ms: u64) -> String {
-        let parts: [&[u8]; 3] = [self.source.as_bytes(), &sequence.to_be_bytes(), b"trace"];
-        let trace = event::derived_id(received_ms, &parts).simple().to_string();
-        let span = trace.get(16..).unwrap_or_default();
-        format!("00-{trace}-{span}-01")
     }
 
     fn reply(&self, reply: Reply, origin: &Origin<'_>) -> Message {
