@@ -16,6 +16,7 @@ use crate::connection;
 use crate::database;
 use crate::downlink;
 use crate::events;
+use crate::gps;
 use crate::health;
 use crate::jetstream;
 use crate::mapping;
@@ -54,6 +55,8 @@ pub struct Config {
     pub downlink: downlink::Config,
     /// Application events.
     pub events: events::Config,
+    /// GPS reports.
+    pub gps: gps::Config,
     /// What is committed in the database and published afterwards.
     pub outbox: outbox::Config,
     /// Requests to devices.
@@ -88,7 +91,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             profile: mapping::Profile::default(),
-            roles: vec![Role::Gateway, Role::Events, Role::Outbox],
+            roles: vec![Role::Gateway, Role::Events, Role::Gps, Role::Outbox],
             mqtt: net::Config::default(),
             listener: Vec::new(),
             connection: connection::Config::default(),
@@ -96,6 +99,7 @@ impl Default for Config {
             ownership: ownership::Config::default(),
             downlink: downlink::Config::default(),
             events: events::Config::default(),
+            gps: gps::Config::default(),
             outbox: outbox::Config::default(),
             rpc: rpc::Config::default(),
             auth: auth::Config::default(),
@@ -122,6 +126,8 @@ pub enum Role {
     Gateway,
     /// It makes application events of what devices report; not with the open profile.
     Events,
+    /// It writes GPS reports into the database; not with the open profile.
+    Gps,
     /// It publishes what is committed in the database; not with the open profile.
     Outbox,
 }
@@ -251,6 +257,12 @@ impl Config {
         self.has_role(Role::Events) && self.profile == mapping::Profile::Device
     }
 
+    /// Whether it writes GPS reports.
+    #[must_use]
+    pub fn writes_reports(&self) -> bool {
+        self.has_role(Role::Gps) && self.profile == mapping::Profile::Device
+    }
+
     /// Whether it empties the outbox: the open profile writes nothing there.
     #[must_use]
     pub fn empties_outbox(&self) -> bool {
@@ -272,6 +284,7 @@ impl Config {
             ("ownership", self.ownership.validate()),
             ("downlink", self.downlink.validate()),
             ("events", self.events.validate()),
+            ("gps", self.gps.validate()),
             ("outbox", self.outbox.validate()),
             ("rpc", self.rpc.validate()),
             ("auth", self.auth.validate()),
@@ -297,9 +310,13 @@ impl Config {
             let found = listener.validate().into_iter();
             faults.extend(found.map(|fault| format!("[[listener]] {number} ({name}) {fault}")));
         }
-        if !self.has_role(Role::Gateway) && !self.makes_events() && !self.empties_outbox() {
+        let has_work = self.has_role(Role::Gateway)
+            || self.makes_events()
+            || self.writes_reports()
+            || self.empties_outbox();
+        if !has_work {
             faults.push(
-                "roles: expected \"gateway\", or \"events\" or \"outbox\" with the device profile"
+                "roles: expected \"gateway\", or \"events\", \"gps\" or \"outbox\" with the device profile"
                     .to_owned(),
             );
         }

@@ -16,10 +16,11 @@ pub(super) struct Args {
     config: Option<PathBuf>,
 }
 
-/// Reports every fault of the configuration, the mapping rules and the stream declarations.
+/// Reports every fault of the configuration, the mapping rules, the stream declarations and the position rules.
 pub(super) fn run(args: &Args) -> Result<bool> {
     let config = Config::load(args.config.as_deref(), std::env::vars())?;
     let mapping = gateway::mapping(&config)?;
+    gateway::watched(&config)?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "configuration is valid")?;
     for stream in gateway::streams(&mapping) {

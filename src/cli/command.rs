@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use super::{check, dev, device, dlq, outbox, run, send, streams, subjects, tail, trace};
+use super::{check, dev, device, dlq, gps, outbox, run, send, streams, subjects, tail, trace};
 use crate::config::Faults;
 
 /// The exit status for a configuration that cannot be used (`EX_CONFIG` of sysexits).
@@ -35,6 +35,8 @@ enum Command {
     Streams(streams::Args),
     /// List, show, replay and drop dead letters
     Dlq(dlq::Args),
+    /// Tell where a device is, write its reports again from the stream
+    Gps(gps::Args),
     /// List, show, replay and purge rows of the outbox
     Outbox(outbox::Args),
     /// Print messages of a NATS subject as they come
@@ -63,6 +65,7 @@ pub async fn execute(cli: Cli) -> ExitCode {
         Command::Subjects(args) => subjects::run(&args),
         Command::Streams(args) => streams::run(args).await,
         Command::Dlq(args) => Box::pin(dlq::run(args)).await,
+        Command::Gps(args) => Box::pin(gps::run(args)).await,
         Command::Outbox(args) => Box::pin(outbox::run(args)).await,
         Command::Tail(args) => tail::run(args).await,
         Command::Trace(args) => Box::pin(trace::run(args)).await,

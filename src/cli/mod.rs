@@ -5,6 +5,7 @@ mod command;
 pub mod dev;
 pub mod device;
 mod dlq;
+mod gps;
 mod outbox;
 mod run;
 mod send;

@@ -1,4 +1,4 @@
-//! The event workers of a node, and a node that has nothing else.
+//! The event workers of a node, and a node without devices.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,8 +18,15 @@ use crate::tasks::OnExit;
 use crate::telemetry;
 
 impl Parts<'_> {
-    /// A worker for each shard, as far as this node has that role; `node` names it in leases.
-    pub(super) async fn start_events(&mut self, node: &str) -> Result<()> {
+    /// What works behind the streams, as far as this node has the roles; `node` names it in leases.
+    pub(super) async fn start_workers(&mut self, node: &str) -> Result<()> {
+        self.start_events(node).await?;
+        self.start_gps(node).await?;
+        self.start_outbox().await
+    }
+
+    /// A worker for each shard.
+    async fn start_events(&mut self, node: &str) -> Result<()> {
         if !self.config.makes_events() {
             return Ok(());
         }
@@ -62,8 +69,7 @@ impl Parts<'_> {
     ) -> Result<Gateway> {
         telemetry::register_process(&mut self.metrics);
         let node = format!("{:016x}", telemetry::random_u64());
-        self.start_events(&node).await?;
-        self.start_outbox().await?;
+        self.start_workers(&node).await?;
         let run = pulse::run(self.link.clone(), self.services_stop.clone());
         self.services.spawn("pulse", OnExit::Shutdown, run);
         let draining = Arc::new(AtomicBool::new(false));

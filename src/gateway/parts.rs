@@ -99,8 +99,7 @@ impl Parts<'_> {
         self.start_downlinks(&shared, uplink.clone()).await?;
         self.start_ownership(&shared).await?;
         self.start_rpc(&shared, &stop).await?;
-        self.start_events(&shared.run).await?;
-        self.start_outbox().await?;
+        self.start_workers(&shared.run).await?;
         let draining = Arc::new(AtomicBool::new(false));
         let http_address = http.local_addr()?;
         let mut bound: Vec<Bound> = listeners.iter().map(Listener::bound).cloned().collect();

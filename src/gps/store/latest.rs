@@ -1,6 +1,5 @@
 //! The latest position of one device, read for an operator.
 
-use serde::Serialize;
 use sqlx::FromRow;
 use uuid::Uuid;
 
@@ -14,10 +13,9 @@ const COLUMNS_POSTGRES: &str = "SELECT event_id, at_ms, device_ms, received_ms, 
      course_deg, satellites, hdop, accuracy_m, flags FROM gps_latest WHERE product_id = $1 AND device_name = $2";
 
 /// The newest valid fix of a device. Times are Unix milliseconds.
-#[derive(Debug, Clone, PartialEq, FromRow, Serialize)]
+#[derive(Debug, Clone, PartialEq, FromRow)]
 pub struct Latest {
     /// The report's event.
-    #[serde(serialize_with = "as_text")]
     pub event_id: Uuid,
     /// When it was there.
     pub at_ms: i64,
@@ -45,10 +43,6 @@ pub struct Latest {
     pub accuracy_m: Option<f64>,
     /// The bits of its flags.
     pub flags: i32,
-}
-
-fn as_text<S: serde::Serializer>(id: &Uuid, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(id)
 }
 
 impl Tables {
