@@ -41,6 +41,16 @@ pub(crate) struct Report {
     pub(crate) point: i32,
 }
 
+/// What a test compares of a row of the outbox.
+#[derive(Debug, Clone, PartialEq, sqlx::FromRow)]
+pub(crate) struct Event {
+    pub(crate) event_id: Uuid,
+    pub(crate) event_type: String,
+    pub(crate) aggregate_id: String,
+    pub(crate) subject: String,
+    pub(crate) payload: Vec<u8>,
+}
+
 pub(crate) static POSTGRES: OnceCell<Postgres> = OnceCell::const_new();
 pub(crate) static MARIADB: OnceCell<MariaDb> = OnceCell::const_new();
 
@@ -123,9 +133,35 @@ impl Database {
 
     /// The one number that a query gives.
     pub(crate) async fn number(&self, query: &str) -> i64 {
+        self.try_number(query).await.unwrap()
+    }
+
+    /// The same, from a server that may be away.
+    pub(crate) async fn try_number(&self, query: &str) -> Result<i64, sqlx::Error> {
         let query = AssertSqlSafe(query.to_owned());
         on!(&self.pool, |pool| sqlx::query_scalar(query)
             .fetch_one(pool)
+            .await)
+    }
+
+    /// Cuts every other connection to the database; MariaDB.
+    pub(crate) async fn kill_others(&self) {
+        let Pool::MySql(pool) = &self.pool else {
+            return;
+        };
+        let others = "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()";
+        let others: Vec<i64> = sqlx::query_scalar(others).fetch_all(pool).await.unwrap();
+        for id in others {
+            // It may have ended meanwhile.
+            drop(sqlx::raw_sql(AssertSqlSafe(format!("KILL {id}"))).execute(pool).await);
+        }
+    }
+
+    /// All events of the outbox in the order of their ids.
+    pub(crate) async fn events(&self) -> Vec<Event> {
+        let query = "SELECT event_id, event_type, aggregate_id, subject, payload FROM outbox_event ORDER BY id";
+        on!(&self.pool, |pool| sqlx::query_as(query)
+            .fetch_all(pool)
             .await
             .unwrap())
     }

@@ -8,4 +8,14 @@ mod support;
 #[cfg(test)]
 mod databases;
 #[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod random;
+#[cfg(test)]
+mod replay;
+#[cfg(test)]
+mod site;
+#[cfg(test)]
 mod store;
+#[cfg(test)]
+mod tracks;
