@@ -12,7 +12,7 @@ use super::reading::Reading;
 use super::store::{Cursor, Tables};
 use super::watched::Watched;
 use super::writing::put;
-use crate::database::{Fate, fate};
+use crate::database::{self, Fate, fate};
 use crate::device::DeviceId;
 use crate::jetstream::{Link, ReadError, Reader};
 use crate::mapping::{DeviceFilters, Mapping};
@@ -52,6 +52,9 @@ pub enum Error {
     /// The stream.
     #[error("stream: {0}")]
     Stream(#[from] ReadError),
+    /// The tables.
+    #[error(transparent)]
+    Tables(#[from] database::Error),
     /// The database.
     #[error("database: {0}")]
     Database(#[from] sqlx::Error),
@@ -78,6 +81,7 @@ impl Replay {
         since_ms: u64,
         until_ms: u64,
     ) -> Result<Replayed, Error> {
+        self.tables.migrate().await?;
         let cursor = self.cursor(device).await?;
         let reading = Reading {
             mapping: Arc::clone(&self.mapping),

@@ -153,7 +153,11 @@ impl Database {
         let others: Vec<i64> = sqlx::query_scalar(others).fetch_all(pool).await.unwrap();
         for id in others {
             // It may have ended meanwhile.
-            drop(sqlx::raw_sql(AssertSqlSafe(format!("KILL {id}"))).execute(pool).await);
+            drop(
+                sqlx::raw_sql(AssertSqlSafe(format!("KILL {id}")))
+                    .execute(pool)
+                    .await,
+            );
         }
     }
 

@@ -28,9 +28,11 @@ fn sent(number: i64) -> Sent {
 async fn restarted(worker: &Gateway, times: f64) {
     let metric = "jetway_gps_restarts_total";
     let before = worker.metric(metric).await;
-    eventually("the worker tries again", async || match worker.metric(metric).await {
-        now if now >= before + times => Ok(()),
-        now => Err(format!("{now} restarts, {before} before")),
+    eventually("the worker tries again", async || {
+        match worker.metric(metric).await {
+            now if now >= before + times => Ok(()),
+            now => Err(format!("{now} restarts, {before} before")),
+        }
     })
     .await;
 }
@@ -41,8 +43,14 @@ async fn written(database: &Database, without: &str) -> Vec<i64> {
     for (table, query) in [
         ("gps_report", "SELECT COUNT(*) FROM gps_report"),
         ("outbox_event", "SELECT COUNT(*) FROM outbox_event"),
-        ("gps_cursor", "SELECT COALESCE(MAX(sequence), 0) FROM gps_cursor"),
-        ("gps_latest", "SELECT COALESCE(MAX(at_ms), 0) FROM gps_latest"),
+        (
+            "gps_cursor",
+            "SELECT COALESCE(MAX(sequence), 0) FROM gps_cursor",
+        ),
+        (
+            "gps_latest",
+            "SELECT COALESCE(MAX(at_ms), 0) FROM gps_latest",
+        ),
         ("gps_track", "SELECT COUNT(*) FROM gps_track"),
     ] {
         if table != without {
@@ -60,7 +68,13 @@ async fn a_fault_at_any_statement_leaves_nothing_half_written() {
         site.environment = vec![(trip.0.to_owned(), trip.1.to_owned())];
         let worker = site.worker().await;
         let mut number = 0;
-        for table in ["gps_cursor", "gps_latest", "gps_track", "gps_report", "outbox_event"] {
+        for table in [
+            "gps_cursor",
+            "gps_latest",
+            "gps_track",
+            "gps_report",
+            "outbox_event",
+        ] {
             let next = number + 3;
             for number in number..next {
                 site.uplink("d", &sent(number).payload()).await;
@@ -68,13 +82,22 @@ async fn a_fault_at_any_statement_leaves_nothing_half_written() {
             site.wait_until_passed().await;
             let before = written(&site.database, table).await;
             // The statement for it fails then, behind those that came before it.
-            site.database.execute(&format!("ALTER TABLE {table} RENAME TO away")).await;
+            site.database
+                .execute(&format!("ALTER TABLE {table} RENAME TO away"))
+                .await;
             for number in next..next + 3 {
-                site.uplink(&format!("new-{table}"), &sent(number).payload()).await;
+                site.uplink(&format!("new-{table}"), &sent(number).payload())
+                    .await;
             }
             restarted(&worker, 2.0).await;
-            assert_eq!(written(&site.database, table).await, before, "{kind:?} without {table}");
-            site.database.execute(&format!("ALTER TABLE away RENAME TO {table}")).await;
+            assert_eq!(
+                written(&site.database, table).await,
+                before,
+                "{kind:?} without {table}"
+            );
+            site.database
+                .execute(&format!("ALTER TABLE away RENAME TO {table}"))
+                .await;
             site.wait_until_passed().await;
             site.assert_exactly_once().await;
             number = next + 3;
@@ -100,7 +123,9 @@ async fn a_fault_at_the_commit_leaves_nothing_half_written() {
     site.uplink("d", &sent(1).payload()).await;
     restarted(&worker, 2.0).await;
     assert_eq!(written(&site.database, "").await, before);
-    site.database.execute("DROP TRIGGER fail ON outbox_event").await;
+    site.database
+        .execute("DROP TRIGGER fail ON outbox_event")
+        .await;
     site.wait_until_passed().await;
     assert_eq!(site.assert_exactly_once().await.len(), 2);
 }
@@ -136,12 +161,13 @@ async fn what_the_database_refuses_is_a_dead_letter_and_all_others_are_written()
         refuse(&site.database, table, BAD).await;
         for number in 1..200 {
             let latitude = if number % 90 == 0 { BAD } else { 45.0 };
-            let sent = Sent { latitude, ..sent(number) };
+            let sent = Sent {
+                latitude,
+                ..sent(number)
+            };
             site.uplink("d", &sent.payload()).await;
         }
-        let point = |latitude: f64, number: i64| {
-            json!({ "timestamp": sent(number).at_ms, "params": { "latitude": latitude, "longitude": 1 } })
-        };
+        let point = |latitude: f64, number: i64| json!({ "timestamp": sent(number).at_ms, "params": { "latitude": latitude, "longitude": 1 } });
         let pack = json!({
             "method": "packReport",
             "properties": [point(1.0, 300), point(BAD, 301), point(2.0, 302)],
@@ -156,9 +182,18 @@ async fn what_the_database_refuses_is_a_dead_letter_and_all_others_are_written()
         let dead = site.dead_letters().await;
         let told: Vec<_> = dead
             .iter()
-            .map(|dead| (dead.header("Jw-Reason"), dead.header("Jw-Sequence").parse().unwrap()))
+            .map(|dead| {
+                (
+                    dead.header("Jw-Reason"),
+                    dead.header("Jw-Sequence").parse().unwrap(),
+                )
+            })
             .collect();
-        assert_eq!(told, [("refused", 91), ("refused", 181), ("refused", pack)], "{kind:?}");
+        assert_eq!(
+            told,
+            [("refused", 91), ("refused", 181), ("refused", pack)],
+            "{kind:?}"
+        );
     }
 }
 
@@ -174,7 +209,11 @@ impl Server {
         match kind {
             Kind::MariaDb => Self::MariaDb(MariaDb::start_with(&["--max-connections=12"]).await),
             Kind::Sqlite | Kind::Postgres => {
-                let settings = ["fsync=off", "max_connections=16", "superuser_reserved_connections=0"];
+                let settings = [
+                    "fsync=off",
+                    "max_connections=16",
+                    "superuser_reserved_connections=0",
+                ];
                 Self::Postgres(Postgres::start_with(&settings).await)
             }
         }
@@ -233,8 +272,12 @@ impl Running {
         let site = Site::with(database).await;
         let folder = tempfile::tempdir().unwrap();
         let environment = |roles: &str| {
-            let own = [("JETWAY_ROLES", roles), ("JETWAY_GPS_PAST_MAX_S", "3000000000")];
-            own.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
+            let own = [
+                ("JETWAY_ROLES", roles),
+                ("JETWAY_GPS_PAST_MAX_S", "3000000000"),
+            ];
+            own.map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .to_vec()
         };
         // Devices log in by a database of their own here; reports and events are beside each other in one process.
         let gateway = Gateway::run(RunOptions {
@@ -254,7 +297,15 @@ impl Running {
         let who = gateway.add_devices("d", 1).remove(0);
         let topic = format!("$thing/up/property/{}/{}", who.product, who.name);
         let device = Device::connect(Protocol::V5, gateway.mqtt(), &who.credentials).await;
-        Self { site, gateway, _events: events, device, topic, number: 0, _folder: folder }
+        Self {
+            site,
+            gateway,
+            _events: events,
+            device,
+            topic,
+            number: 0,
+            _folder: folder,
+        }
     }
 
     /// Reports so often, each acknowledged in time, and with its event.
@@ -267,7 +318,10 @@ impl Running {
             self.number += 1;
         }
         let count = usize::try_from(self.number).unwrap();
-        self.site.backend.wait_for("APPLICATION", "application.device.>", count).await;
+        self.site
+            .backend
+            .wait_for("APPLICATION", "application.device.>", count)
+            .await;
     }
 
     /// Everything that was reported is there in the end, once.

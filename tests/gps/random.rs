@@ -49,7 +49,9 @@ async fn load(backend: Backend, publisher: u64, mut random: Random, stop: Cancel
             headers.insert("Jw-Ts", (1_754_000_000_000 + u64::from(number)).to_string());
             let subject = format!("device.up.mqtt.thing.P.d{device}");
             let payload = sent.payload().into();
-            backend.jetstream.publish_with_headers(subject, headers, payload)
+            backend
+                .jetstream
+                .publish_with_headers(subject, headers, payload)
         });
         let answers = join_all(publishes).await.into_iter().flatten();
         let answers = join_all(answers.map(PublishAckFuture::into_future));
@@ -119,7 +121,10 @@ async fn whatever_dies(kind: Kind, random: &mut Random) {
     }
     site.wait_until_passed().await;
     let count = site.assert_exactly_once().await.len();
-    println!("{kind:?}: {faults} faults, {count} reports in {:?}", started.elapsed());
+    println!(
+        "{kind:?}: {faults} faults, {count} reports in {:?}",
+        started.elapsed()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -65,6 +65,8 @@ impl Site {
             ("JETWAY_ROLES", r#"["gps"]"#),
             ("JETWAY_GPS_LEASE_MS", "1000"),
             ("JETWAY_GPS_PAST_MAX_S", PAST_MAX_S),
+            // What tests store was received at a time of their own.
+            ("JETWAY_GPS_RETENTION_S", "0"),
         ];
         let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
         Gateway::run(RunOptions {

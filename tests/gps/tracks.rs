@@ -221,10 +221,16 @@ const SPOILT: [(&str, Result<&str, &str>); 10] = [
     (r#"{"latitude":45.2,"longitude":-180.5}"#, Err("range")),
     (r#"{"latitude":"north","longitude":13.7}"#, Err("type")),
     (r#"{"latitude":45.2,"longitude":"12,5"}"#, Err("type")),
-    (r#"{"latitude":0,"longitude":0}"#, Ok("no_fix")),
-    (r#"{"latitude":0.0003,"longitude":-0.0002}"#, Ok("no_fix")),
     (
-        r#"{"latitude":45.2,"longitude":13.7,"fix":0}"#,
+        r#"{"latitude":0,"longitude":0,"time":1600000000}"#,
+        Ok("no_fix"),
+    ),
+    (
+        r#"{"latitude":0.0003,"longitude":-0.0002,"time":1600000000}"#,
+        Ok("no_fix"),
+    ),
+    (
+        r#"{"latitude":45.2,"longitude":13.7,"fix":0,"time":1600000000}"#,
         Ok("no_fix"),
     ),
     (

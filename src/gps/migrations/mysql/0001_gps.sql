@@ -1,7 +1,7 @@
 -- GPS reports, what is latest of each device, and how far the worker is.
 -- Times are Unix milliseconds. A row of gps_report is never changed; it is there as often as its event: once.
 -- Names are bytes: no collation of both servers tells a name from the same one with a space behind it.
-CREATE TABLE gps_report (
+CREATE TABLE IF NOT EXISTS gps_report (
     -- A UUID of version 7 of received_ms, so the key is in the order of time and retention needs no index of its own.
     event_id BINARY(16) NOT NULL PRIMARY KEY,
     product_id VARBINARY(128) NOT NULL,
@@ -26,13 +26,13 @@ CREATE TABLE gps_report (
     -- Its message: the stream's time of creation in nanoseconds, the sequence there, and the place in the message.
     stream_created_ns BIGINT NOT NULL,
     sequence BIGINT NOT NULL,
-    point INTEGER NOT NULL
+    point INTEGER NOT NULL,
+    KEY gps_report_device (product_id, device_name, at_ms),
+    KEY gps_report_sequence (sequence)
 );
-CREATE INDEX gps_report_device ON gps_report (product_id, device_name, at_ms);
-CREATE INDEX gps_report_sequence ON gps_report (sequence);
 
 -- The newest valid fix of each device.
-CREATE TABLE gps_latest (
+CREATE TABLE IF NOT EXISTS gps_latest (
     product_id VARBINARY(128) NOT NULL,
     device_name VARBINARY(128) NOT NULL,
     event_id BINARY(16) NOT NULL,
@@ -53,7 +53,7 @@ CREATE TABLE gps_latest (
 );
 
 -- Fences, trip and sampling of each device, as JSON.
-CREATE TABLE gps_track (
+CREATE TABLE IF NOT EXISTS gps_track (
     product_id VARBINARY(128) NOT NULL,
     device_name VARBINARY(128) NOT NULL,
     state MEDIUMTEXT CHARACTER SET utf8mb4 NOT NULL,
@@ -61,7 +61,7 @@ CREATE TABLE gps_track (
 );
 
 -- Up to where the uplink stream is in the tables above, for each shard of devices.
-CREATE TABLE gps_cursor (
+CREATE TABLE IF NOT EXISTS gps_cursor (
     shard INTEGER NOT NULL PRIMARY KEY,
     shards INTEGER NOT NULL,
     stream VARCHAR(255) NOT NULL,
