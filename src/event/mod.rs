@@ -9,9 +9,7 @@ mod fault;
 mod json;
 mod received;
 
-pub use envelope::{
-    Envelope, Timestamp, derived_id, derived_trace, encode, iso8601, moment,
-};
+pub use envelope::{Envelope, Timestamp, derived_id, derived_trace, encode, iso8601, moment};
 pub(crate) use fault::descend;
 pub use fault::{Fault, PATH_BYTES_MAX, reason};
 pub use json::{DEPTH_MAX, NUMBER_BYTES_MAX};
