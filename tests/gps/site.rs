@@ -16,6 +16,8 @@ pub(crate) struct Site {
     pub(crate) database: Database,
     /// Of every worker.
     pub(crate) environment: Vec<(String, String)>,
+    /// What every worker's process does.
+    pub(crate) roles: &'static str,
 }
 
 /// A report as a test sends it.
@@ -56,13 +58,14 @@ impl Site {
             nats,
             database,
             environment: Vec::new(),
+            roles: r#"["gps"]"#,
         }
     }
 
     /// A worker's process; returns when it is ready.
     pub(crate) async fn worker(&self) -> Gateway {
         let own = [
-            ("JETWAY_ROLES", r#"["gps"]"#),
+            ("JETWAY_ROLES", self.roles),
             ("JETWAY_GPS_LEASE_MS", "1000"),
             ("JETWAY_GPS_PAST_MAX_S", PAST_MAX_S),
             // What tests store was received at a time of their own.
@@ -150,6 +153,34 @@ impl Site {
         assert_eq!(dead, bad);
         self.assert_outbox(&reports).await;
         reports
+    }
+
+    /// The relays have published the event of each report once, in the order of each device.
+    pub(crate) async fn assert_published(&self, reports: &[Report]) {
+        eventually("the outbox is empty", async || {
+            let left = "SELECT COUNT(*) FROM outbox_event WHERE status <> 'published'";
+            match self.database.try_number(left).await {
+                Ok(0) => Ok(()),
+                left => Err(format!("{left:?}")),
+            }
+        })
+        .await;
+        let stored = self.backend.messages("GPS", "gps.report.created.>").await;
+        let sequences: HashMap<_, _> = reports
+            .iter()
+            .map(|report| (report.event_id.to_string(), report.sequence))
+            .collect();
+        assert_eq!(stored.len(), reports.len());
+        let mut last = HashMap::new();
+        for event in &stored {
+            let sequence = sequences[event.header("Nats-Msg-Id")];
+            let before = last.insert(event.subject.clone(), sequence).unwrap_or(0);
+            assert!(
+                before < sequence,
+                "{}: {before} before {sequence}",
+                event.subject
+            );
+        }
     }
 
     /// The outbox has the event of each report once, in the order of each device.
