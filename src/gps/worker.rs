@@ -84,7 +84,7 @@ impl Worker {
     pub async fn run(self, shard: u32, shutdown: CancellationToken) {
         let key = format!("gps.{shard}");
         let mut lease = Lease::new(&self.nodes, &self.node, key, self.config.lease());
-        let work = self.work(shard, &mut lease);
+        let work = Box::pin(self.work(shard, &mut lease));
         shutdown.run_until_cancelled(work).await;
         lease.release().await;
     }
@@ -164,7 +164,7 @@ impl Worker {
     /// The source behind the cursor; from its first message on if there is no cursor.
     async fn begin(&self, shard: u32) -> Result<(Feed, Option<Cursor>), Error> {
         self.tables.migrate().await?;
-        self.outbox.migrate().await?;
+        Box::pin(self.outbox.migrate()).await?;
         let number = i32::try_from(shard).unwrap_or(i32::MAX);
         let expected = i32::try_from(self.config.shards).unwrap_or(i32::MAX);
         let all = [">".into()];

@@ -37,7 +37,8 @@ pub(super) async fn make_partitions(
         let made = sqlx::query(AssertSqlSafe(statement)).execute(pool).await;
         match made {
             Err(sqlx::Error::Database(error)) if is_there(error.code().as_deref()) => {}
-            made => drop(made?),
+            Err(error) => return Err(error),
+            Ok(_) => {}
         }
     }
     Ok(())

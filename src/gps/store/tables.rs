@@ -34,7 +34,8 @@ impl Tables {
             postgres: sqlx::migrate!("src/gps/migrations/postgres"),
             mysql: sqlx::migrate!("src/gps/migrations/mysql"),
         };
-        self.pool.migrate(schema).await
+        // Boxed: its future is large, and is a part of each that looks after the tables.
+        Box::pin(self.pool.migrate(schema)).await
     }
 
     /// The cursor of a shard; none before its first batch.
