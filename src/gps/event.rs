@@ -217,3 +217,57 @@ fn event<D: Serialize>(
         trace_id: origin.trace_id.into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::position::System;
+
+    #[test]
+    fn an_event_has_the_same_id_each_time_and_says_the_numbers_as_they_are() {
+        let report = Report {
+            device: DeviceId::new("P.1", "d").unwrap(),
+            index: 3,
+            latitude: 45.273_518_851,
+            longitude: -0.1,
+            system: System::Gcj02,
+            altitude_m: None,
+            speed_mps: Some(1.0 / 3.0),
+            course_deg: None,
+            satellites: Some(9),
+            hdop: None,
+            accuracy_m: None,
+            device_ms: Some(1_753_999_999_000),
+            received_ms: 1_754_000_000_123,
+            flags: Flags::CONVERTED,
+        };
+        let origin = Origin {
+            stream: "DEVICE_UP",
+            sequence: 17,
+            received_ms: report.received_ms,
+            trace_id: "0af7651916cd43dd8448eb211c80319c",
+        };
+        let event = created(&origin, &report, true);
+        let parts: [&[u8]; 3] = [b"DEVICE_UP", &17_u64.to_be_bytes(), &3_u32.to_be_bytes()];
+        // Another id would be another event to every consumer.
+        assert_eq!(event.event_id, derived_id(report.received_ms, &parts));
+        assert_eq!(&*event.aggregate_id, "P.1/d");
+        assert_eq!(event.subject, "gps.report.created.P%2E1.d");
+        assert_eq!(event.headers.get("Jw-Source"), Some("DEVICE_UP:17"));
+        let id = event.event_id;
+        let expected = format!(
+            r#"{{"event_id":"{id}","event_name":"gps.report.created","event_version":"1.0","event_time":"2025-07-31T22:13:20.123Z","producer":"jetway","trace_id":"0af7651916cd43dd8448eb211c80319c","data":{{"product_id":"P.1","device_name":"d","reported_at":"2025-07-31T22:13:19.000Z","device_time":"2025-07-31T22:13:19.000Z","received_at":"2025-07-31T22:13:20.123Z","latitude":45.273518851,"longitude":-0.1,"coordinate_system":"GCJ02","speed_mps":0.3333333333333333,"satellites":9,"flags":["converted"],"late":true}}}}"#
+        );
+        assert_eq!(event.payload, expected);
+        let fence = |fence: &str| Change::FenceLeft {
+            fence: fence.to_owned(),
+        };
+        let (a, b) = (
+            changed(&origin, &report, &fence("a")),
+            changed(&origin, &report, &fence("b")),
+        );
+        assert_ne!(a.event_id, b.event_id);
+        assert_ne!(a.event_id, event.event_id);
+        assert_eq!(a.subject, "gps.geofence.left.P%2E1.d");
+    }
+}

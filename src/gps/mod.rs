@@ -14,7 +14,6 @@ mod metrics;
 mod progress;
 mod queue;
 mod reading;
-mod refusal;
 mod replay;
 pub mod store;
 mod watched;

@@ -12,7 +12,6 @@ use tokio::time::{Instant, sleep, timeout};
 use super::deriving::{self, Derived, Known};
 use super::metrics::Metrics;
 use super::queue::{Death, Found, Input};
-use super::refusal::is_about_row;
 use super::store::{Batch, Cursor, Tables, day_of};
 use super::watched::Watched;
 use crate::database::{Fate, fate};
@@ -67,9 +66,9 @@ impl From<sqlx::Error> for Failure {
 
 /// Of a statement that writes what devices said.
 fn about_rows(error: sqlx::Error) -> Failure {
-    match is_about_row(&error) {
-        true => Failure::Refused(error),
-        false => error.into(),
+    match fate(&error) {
+        Fate::Refused => Failure::Refused(error),
+        _ => error.into(),
     }
 }
 

@@ -5,7 +5,7 @@ use jetway::gps::store::Tables;
 use serde_json::Value;
 
 use crate::databases::KINDS;
-use crate::site::{Sent, Site};
+use crate::site::{Sent, Site, assert_schema};
 use crate::support::{jetway, jetway_fails};
 
 fn sent(number: i64) -> Sent {
@@ -154,6 +154,7 @@ async fn fences_trips_and_sampling_are_told_once_and_go_on_with_another_worker()
         assert_eq!(latest.unwrap().at_ms, sent(9).at_ms);
         for event in site.database.events().await {
             let body: Value = serde_json::from_slice(&event.payload).unwrap();
+            assert_schema(&body);
             assert_eq!(body["event_name"], *event.event_type);
             assert_eq!(body["data"]["device_name"], "d");
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use jetway::schema;
 use serde_json::{Value, json};
 
 use crate::databases::{Database, Kind, Report};
@@ -200,6 +201,21 @@ impl Site {
             assert!(before < sequence, "{event:?}: {before} before {sequence}");
         }
     }
+}
+
+/// An event is as its schema says.
+pub(crate) fn assert_schema(event: &Value) {
+    let schema = schema::all().iter().find(|schema| {
+        event["event_name"] == *schema.event && event["event_version"] == *schema.version
+    });
+    let schema = schema.unwrap_or_else(|| panic!("no schema: {event}"));
+    let validator = jsonschema::options()
+        .should_validate_formats(true)
+        .build(&schema.json)
+        .unwrap();
+    let wrong = validator.iter_errors(event);
+    let wrong: Vec<String> = wrong.map(|wrong| wrong.to_string()).collect();
+    assert!(wrong.is_empty(), "{event}: {wrong:?}");
 }
 
 /// Stores a device's property message through a connection of one's own.
