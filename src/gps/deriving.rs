@@ -146,3 +146,7 @@ fn row(report: &Report, event_id: uuid::Uuid, late: bool, input: &Input) -> Row 
         point: i32::try_from(report.index).unwrap_or(i32::MAX),
     }
 }
+
+#[cfg(test)]
+#[path = "deriving_tests.rs"]
+mod tests;
