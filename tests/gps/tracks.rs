@@ -27,6 +27,25 @@ struct Line {
     altitude: &'static str,
 }
 
+impl Line {
+    /// The numbers as they are in the file, and the time in a form of its own in each track.
+    fn payload(&self, track: &str) -> String {
+        let time = match track {
+            "drive" => format!("{:?}", self.time),
+            _ => self.at_ms.to_string(),
+        };
+        let Self {
+            latitude,
+            longitude,
+            altitude,
+            ..
+        } = self;
+        format!(
+            r#"{{"method":"report","msgToken":"t","params":{{"latitude":{latitude},"longitude":{longitude},"altitude":{altitude},"time":{time}}}}}"#
+        )
+    }
+}
+
 fn lines(csv: &'static str) -> Vec<Line> {
     let line = |line: &'static str| {
         let [time, latitude, longitude, altitude] = line.split(',').collect::<Vec<_>>()[..] else {
@@ -100,23 +119,7 @@ async fn real_tracks_come_out_once_in_order_to_the_last_digit() {
         let mut count = 0;
         for ((name, csv), protocol) in TRACKS.into_iter().zip(protocols) {
             let mut device = connect(&gateway, name, protocol).await;
-            let payload = |line: &Line| {
-                // The numbers as they are in the file, and the time in a form of its own in each track.
-                let time = match name {
-                    "drive" => format!("{:?}", line.time),
-                    _ => line.at_ms.to_string(),
-                };
-                let Line {
-                    latitude,
-                    longitude,
-                    altitude,
-                    ..
-                } = line;
-                format!(
-                    r#"{{"method":"report","msgToken":"t","params":{{"latitude":{latitude},"longitude":{longitude},"altitude":{altitude},"time":{time}}}}}"#
-                )
-            };
-            let payloads: Vec<_> = lines(csv).iter().map(payload).collect();
+            let payloads: Vec<_> = lines(csv).iter().map(|line| line.payload(name)).collect();
             count += payloads.len();
             publish_all(&mut device, name, payloads).await;
         }
