@@ -74,7 +74,7 @@ impl Replay {
     /// Writes what is missing of a device's reports that were received in a time, Unix milliseconds.
     ///
     /// # Errors
-    /// See [`Error`].
+    /// The stream or the database fails, or the worker has not begun with this stream; what was written by then stays.
     pub async fn run(
         &self,
         device: &DeviceId,
