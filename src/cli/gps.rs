@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::device::DeviceId;
-use crate::dlq::moment;
 use crate::event::iso8601;
+use crate::event::moment;
 use crate::gateway;
 use crate::gps::Replay;
 use crate::gps::store::Latest;

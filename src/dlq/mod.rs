@@ -11,7 +11,7 @@ mod store;
 mod writer;
 
 pub use collector::Collector;
-pub use filter::{Filter, moment};
+pub use filter::Filter;
 pub use once::{Kept, NotKept, Once};
 pub use shelf::{Action, Shelf, Walk, described};
 pub use store::Error;

@@ -27,7 +27,7 @@ pub fn watched(config: &Config) -> Result<Watched, Faults> {
 /// # Errors
 /// The database cannot be used; a server that is away is none.
 pub async fn tables(config: &Config) -> Result<(Tables, Store), database::Error> {
-    let pool = Pool::open(&config.database.database()).await?;
+    let pool = Pool::open(&config.database).await?;
     Ok((Tables::new(pool.clone()), Store::new(pool)))
 }
 
