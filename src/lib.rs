@@ -30,6 +30,7 @@ pub mod events;
 pub mod expiry;
 pub mod gps;
 pub mod health;
+pub mod jobs;
 pub mod outbox;
 pub mod ownership;
 pub mod rpc;

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::receiver::Form;
+use crate::net::post;
 
 /// Alarms: their thresholds, and who is told about them. Thresholds apply to `/health/mq` as well.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -87,7 +88,7 @@ impl Config {
         .map(|(key, _)| format!("{key}: expected more than 0"))
         .collect();
         for (form, url) in self.receivers() {
-            if let Err(fault) = super::post::parse(url) {
+            if let Err(fault) = post::parse(url) {
                 faults.push(format!("{}_url: {fault}", form.as_str()));
             }
         }

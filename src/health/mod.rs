@@ -12,7 +12,6 @@ mod measured;
 mod metrics;
 mod nodes;
 mod notifier;
-mod post;
 mod readiness;
 mod receiver;
 mod report;

@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 use super::alarm::{News, Present, Told};
 use super::config::Config;
 use super::metrics::{Metrics, NotificationLabel};
-use super::post;
 use super::receiver::{Form, Sender};
 use super::turn::Memory;
+use crate::net::post;
 use crate::telemetry;
 
 const RETRY_MIN: Duration = Duration::from_secs(1);
@@ -115,7 +115,7 @@ impl Notifier {
     async fn post(&self, news: &News) -> Result<(), String> {
         let body = self.form.body(&self.sender, news, telemetry::now_unix_ms());
         let limit = Duration::from_millis(self.config.timeout_ms);
-        let (outcome, told) = match post::json(&self.uri, body, limit).await {
+        let (outcome, told) = match post::json(&self.uri, &[], body, limit).await {
             Err(error) => ("unanswered", Err(error.to_string())),
             Ok((status, answer)) => match self.form.accepted(status, &answer) {
                 Ok(()) => ("sent", Ok(())),

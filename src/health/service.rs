@@ -14,6 +14,7 @@ use super::config::Config;
 use super::dead_letters::DeadLetters;
 use super::measured::{Durable, Measured, Stream};
 use super::metrics::Metrics;
+use super::nodes;
 use super::notifier::Notifier;
 use super::readiness::Readiness;
 use super::receiver::{Form, Sender};
@@ -21,8 +22,8 @@ use super::report::Report;
 use super::samples::Samples;
 use super::turn::{Memory, Turn};
 use super::watcher::Watcher;
-use super::{nodes, post};
 use crate::jetstream::{Bucket, Link, Reader};
+use crate::net::post;
 use crate::tasks::{OnExit, Tasks};
 
 /// What is looked at, and by whom.

@@ -180,7 +180,11 @@ pub fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr,
     parse(&String::deserialize(deserializer)?)
 }
 
-fn some_address<'de, D: Deserializer<'de>>(
+/// Reads `ADDRESS:PORT` where there need not be one.
+///
+/// # Errors
+/// When it is anything else.
+pub fn some_address<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<SocketAddr>, D::Error> {
     address(deserializer).map(Some)

@@ -1,11 +1,12 @@
 //! Sockets of devices: listeners accept them; what a listener wants before MQTT is done in the connection's own task.
 //!
 //! `listener` binds and accepts, `entrance` opens an accepted socket (PROXY header, then TLS, then WebSocket), `socket` is
-//! the byte stream that comes out of it, the same type for every transport.
+//! the byte stream that comes out of it, the same type for every transport. `post` is the way out, for those who have something to tell.
 
 mod config;
 mod entrance;
 pub mod listener;
+pub mod post;
 mod proxy;
 mod renewal;
 mod socket;
@@ -14,7 +15,7 @@ mod websocket;
 
 use std::io;
 
-pub use config::{Config, ListenerConfig, Transport, address};
+pub use config::{Config, ListenerConfig, Transport, address, some_address};
 pub use entrance::Accepted;
 pub use listener::{Address, Bound, Connections, Listener};
 pub use renewal::Renewal;

@@ -1,7 +1,7 @@
 //! One HTTP POST: a connection of its own, a time limit over all of it, an answer of bounded size.
 //!
-//! Notifications are rare, so there is no pool and nothing is kept between them. `https` is answered for by the system's
-//! root certificates. No redirects, no proxy.
+//! Alarms and what a scheduler is told are rare, so there is no pool and nothing is kept between them. `https` is answered for by
+//! the system's root certificates. No redirects, no proxy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use futures_util::future::{Either, select};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST};
+use hyper::http::request::Builder;
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -26,13 +27,17 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// Why nothing was told, in words that have no part of the address: it may hold a key.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
+pub enum Error {
+    /// Nobody listens, or TLS was not agreed on.
     #[error("no connection: {0}")]
     Connect(std::io::Error),
+    /// The answer is no HTTP, or too large.
     #[error("no usable answer: {0}")]
     Http(String),
+    /// It took too long.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
+    /// Nobody can answer for a receiver.
     #[error("no usable root certificate on this system")]
     Roots,
 }
@@ -41,7 +46,7 @@ pub(super) enum Error {
 ///
 /// # Errors
 /// What was expected instead.
-pub(super) fn parse(url: &str) -> Result<Uri, String> {
+pub fn parse(url: &str) -> Result<Uri, String> {
     let expected = "expected http://HOST/… or https://HOST/…";
     let uri: Uri = url
         .parse()
@@ -52,14 +57,22 @@ pub(super) fn parse(url: &str) -> Result<Uri, String> {
     }
 }
 
-/// Sends JSON; gives status and body of the answer.
-pub(super) async fn json(uri: &Uri, body: Bytes, limit: Duration) -> Result<(u16, Bytes), Error> {
-    timeout(limit, send(uri, body))
+/// Sends JSON with these headers more; gives status and body of the answer.
+///
+/// # Errors
+/// When there is no answer within `limit`, or none that can be read.
+pub async fn json(
+    uri: &Uri,
+    headers: &[(&str, &str)],
+    body: Bytes,
+    limit: Duration,
+) -> Result<(u16, Bytes), Error> {
+    timeout(limit, send(uri, headers, body))
         .await
         .map_err(|_elapsed| Error::Timeout(limit))?
 }
 
-async fn send(uri: &Uri, body: Bytes) -> Result<(u16, Bytes), Error> {
+async fn send(uri: &Uri, headers: &[(&str, &str)], body: Bytes) -> Result<(u16, Bytes), Error> {
     let host = uri.host().unwrap_or_default();
     let is_tls = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
@@ -74,7 +87,11 @@ async fn send(uri: &Uri, body: Bytes) -> Result<(u16, Bytes), Error> {
     let authority = authority.rsplit('@').next().unwrap_or_default();
     let request = Request::post(path)
         .header(HOST, authority)
-        .header(CONTENT_TYPE, "application/json; charset=utf-8")
+        .header(CONTENT_TYPE, "application/json; charset=utf-8");
+    let add = |request: Builder, (name, value): &(&str, &str)| request.header(*name, *value);
+    let request = headers
+        .iter()
+        .fold(request, add)
         .body(Full::new(body))
         .map_err(|error| Error::Http(error.to_string()))?;
     if !is_tls {

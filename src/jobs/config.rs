@@ -1,0 +1,120 @@
+//! When jobs run, for how long, and where XXL-JOB is.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use hyper::Uri;
+use serde::Deserialize;
+
+use crate::net;
+
+/// Jobs: how often they run, their limits, and XXL-JOB.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Seconds between two runs of `gpsReportScheduleJob`; 0: only when it is asked for.
+    pub schedule_interval_s: u64,
+    /// Seconds between two runs of `gpsReportOutboxPublishJob`; 0: only when it is asked for. The relay needs none.
+    pub publish_interval_s: u64,
+    /// Seconds between two runs of `gpsReportNotificationJob`; 0: only when it is asked for.
+    pub notification_interval_s: u64,
+    /// How long a run may take, in seconds.
+    pub run_limit_s: u64,
+    /// How long the job of a node that is gone waits for another one, in milliseconds.
+    pub lease_ms: u64,
+    /// How long runs are kept, with what they said, in seconds.
+    pub retention_s: u64,
+    /// Where XXL-JOB reaches this executor; without it there is none.
+    #[serde(deserialize_with = "net::some_address")]
+    pub xxl_listen: Option<SocketAddr>,
+    /// The URL of that which XXL-JOB is told, such as `http://10.0.0.7:9999/`; without it that of `xxl_listen`.
+    pub xxl_address: Option<String>,
+    /// URLs of XXL-JOB's admin, such as `http://admin:8080/xxl-job-admin`; the first one that answers is told.
+    pub xxl_admin: Vec<String>,
+    /// The executor's name there.
+    pub xxl_app: String,
+    /// The access token, the same as the admin's; empty if that has none.
+    pub xxl_token: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            schedule_interval_s: 60,
+            publish_interval_s: 0,
+            notification_interval_s: 60,
+            run_limit_s: 600,
+            lease_ms: 15_000,
+            retention_s: 604_800,
+            xxl_listen: None,
+            xxl_address: None,
+            xxl_admin: Vec::new(),
+            xxl_app: "jetway".to_owned(),
+            xxl_token: String::new(),
+        }
+    }
+}
+
+impl Config {
+    /// Every fault, as `key: what was expected`.
+    #[must_use]
+    pub fn validate(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if !(1..=86_400).contains(&self.run_limit_s) {
+            faults.push(format!(
+                "run_limit_s: expected 1 to 86400, found {}",
+                self.run_limit_s
+            ));
+        }
+        if !(1_000..=600_000).contains(&self.lease_ms) {
+            faults.push(format!(
+                "lease_ms: expected 1000 to 600000, found {}",
+                self.lease_ms
+            ));
+        }
+        if self.retention_s < self.run_limit_s {
+            faults.push("retention_s: expected run_limit_s at least".to_owned());
+        }
+        let is_public = |address: SocketAddr| !address.ip().is_loopback();
+        if self.xxl_listen.is_some_and(is_public) && self.xxl_token.is_empty() {
+            faults
+                .push("xxl_token: expected one, as xxl_listen is reached from outside".to_owned());
+        }
+        if self.xxl_listen.is_some() && self.xxl_app.is_empty() {
+            faults.push("xxl_app: expected the executor's name".to_owned());
+        }
+        for url in self.xxl_admin.iter().chain(&self.xxl_address) {
+            if let Err(fault) = net::post::parse(url) {
+                faults.push(format!("xxl_admin, xxl_address: {fault}"));
+            }
+        }
+        if !self.xxl_admin.is_empty() && self.xxl_listen.is_none() {
+            faults.push("xxl_listen: expected an address beside xxl_admin".to_owned());
+        }
+        faults
+    }
+
+    /// How long the lock of a run that is not renewed lasts.
+    #[must_use]
+    pub fn lease(&self) -> Duration {
+        Duration::from_millis(self.lease_ms)
+    }
+
+    /// How long a run may take.
+    #[must_use]
+    pub fn run_limit(&self) -> Duration {
+        Duration::from_secs(self.run_limit_s)
+    }
+
+    /// How long runs are kept.
+    #[must_use]
+    pub fn retention(&self) -> Duration {
+        Duration::from_secs(self.retention_s)
+    }
+
+    /// The admin's URLs, checked with the configuration.
+    pub(super) fn admins(&self) -> Vec<Uri> {
+        let urls = self.xxl_admin.iter();
+        urls.filter_map(|url| net::post::parse(url).ok()).collect()
+    }
+}

@@ -1,0 +1,19 @@
+//! Jobs on each kind of database: one node at a time, their ends, the scheduler, an XXL-JOB admin, and what the three jobs write.
+//! With real databases; the admin is an HTTP server that keeps what it is told.
+
+#![allow(
+    clippy::large_futures,
+    reason = "a check runs on three databases at once, in one future"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+#[cfg(test)]
+mod databases;
+#[cfg(test)]
+mod executor;
+#[cfg(test)]
+mod killed;
+#[cfg(test)]
+mod runs;
