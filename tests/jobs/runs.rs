@@ -227,7 +227,7 @@ async fn the_scheduler_begins_a_run_at_once_and_then_each_interval_on_one_node()
         assert!(
             times
                 .windows(2)
-                .all(|pair| pair[1] - pair[0] >= INTERVAL.as_millis() as i64 * 3 / 4),
+                .all(|pair| pair[1] - pair[0] >= 300),
             "{times:?}"
         );
     })
