@@ -19,6 +19,7 @@ use crate::events;
 use crate::gps;
 use crate::health;
 use crate::jetstream;
+use crate::jobs;
 use crate::mapping;
 use crate::net;
 use crate::outbox;
@@ -59,6 +60,8 @@ pub struct Config {
     pub gps: gps::Config,
     /// What is committed in the database and published afterwards.
     pub outbox: outbox::Config,
+    /// Jobs about GPS reports, and XXL-JOB.
+    pub jobs: jobs::Config,
     /// Requests to devices.
     pub rpc: rpc::Config,
     /// Logins.
@@ -91,7 +94,13 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             profile: mapping::Profile::default(),
-            roles: vec![Role::Gateway, Role::Events, Role::Gps, Role::Outbox],
+            roles: vec![
+                Role::Gateway,
+                Role::Events,
+                Role::Gps,
+                Role::Outbox,
+                Role::Jobs,
+            ],
             mqtt: net::Config::default(),
             listener: Vec::new(),
             connection: connection::Config::default(),
@@ -101,6 +110,7 @@ impl Default for Config {
             events: events::Config::default(),
             gps: gps::Config::default(),
             outbox: outbox::Config::default(),
+            jobs: jobs::Config::default(),
             rpc: rpc::Config::default(),
             auth: auth::Config::default(),
             database: database::Config::default(),
@@ -130,6 +140,8 @@ pub enum Role {
     Gps,
     /// It publishes what is committed in the database; not with the open profile.
     Outbox,
+    /// It runs jobs when they are due, and when XXL-JOB wants them; not with the open profile.
+    Jobs,
 }
 
 /// An operator's own mapping rules.
@@ -269,6 +281,12 @@ impl Config {
         self.has_role(Role::Outbox) && self.profile == mapping::Profile::Device
     }
 
+    /// Whether it runs jobs.
+    #[must_use]
+    pub fn runs_jobs(&self) -> bool {
+        self.has_role(Role::Jobs) && self.profile == mapping::Profile::Device
+    }
+
     /// All listeners, the plain one first.
     pub fn listeners(&self) -> impl Iterator<Item = net::ListenerConfig> {
         let plain = self.mqtt.listen.map(net::ListenerConfig::plain);
@@ -286,6 +304,7 @@ impl Config {
             ("events", self.events.validate()),
             ("gps", self.gps.validate()),
             ("outbox", self.outbox.validate()),
+            ("jobs", self.jobs.validate()),
             ("rpc", self.rpc.validate()),
             ("auth", self.auth.validate()),
             ("database", self.database.validate()),
@@ -313,10 +332,11 @@ impl Config {
         let has_work = self.has_role(Role::Gateway)
             || self.makes_events()
             || self.writes_reports()
-            || self.empties_outbox();
+            || self.empties_outbox()
+            || self.runs_jobs();
         if !has_work {
             faults.push(
-                "roles: expected \"gateway\", or \"events\", \"gps\" or \"outbox\" with the device profile"
+                "roles: expected \"gateway\", or \"events\", \"gps\", \"outbox\" or \"jobs\" with the device profile"
                     .to_owned(),
             );
         }

@@ -11,9 +11,10 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{dlq, outbox, schemas};
+use super::{dlq, jobs, outbox, schemas};
 use crate::dlq::Shelf;
 use crate::health::{Health, Readiness};
+use crate::jobs::Jobs;
 use crate::outbox::store::Store;
 
 /// What the HTTP port tells about.
@@ -26,6 +27,8 @@ pub struct Admin {
     pub shelf: Shelf,
     /// The outbox, if this node empties it.
     pub outbox: Option<Store>,
+    /// Jobs, if this node runs them.
+    pub jobs: Option<Jobs>,
     /// Every metric.
     pub registry: Registry,
 }
@@ -42,6 +45,7 @@ impl Admin {
             .route("/schemas/{event}/{version}", get(schemas::one))
             .merge(dlq::routes())
             .merge(outbox::routes())
+            .merge(jobs::routes())
             .with_state(Arc::new(self));
         let serve = axum::serve(listener, router).into_future();
         if let Some(Err(error)) = shutdown.run_until_cancelled(serve).await {

@@ -1,4 +1,4 @@
-//! The operator's HTTP port: `/livez`, `/readyz`, `/health/mq`, `/metrics`, `/dlq`, `/outbox`, `/schemas`.
+//! The operator's HTTP port: `/livez`, `/readyz`, `/health/mq`, `/metrics`, `/dlq`, `/outbox`, `/jobs`, `/schemas`.
 //!
 //! Liveness says that the process runs. Readiness follows the real ability to store (G38): NATS connected, all streams
 //! there, no shard without an answer, not draining. `/health/mq` tells of the services behind the streams, and
@@ -6,6 +6,7 @@
 
 mod dlq;
 mod http;
+mod jobs;
 mod outbox;
 mod schemas;
 

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use super::{check, dev, device, dlq, gps, outbox, run, send, streams, subjects, tail, trace};
+use super::{
+    check, dev, device, dlq, gps, jobs, outbox, run, send, streams, subjects, tail, trace,
+};
 use crate::config::Faults;
 
 /// The exit status for a configuration that cannot be used (`EX_CONFIG` of sysexits).
@@ -39,6 +41,8 @@ enum Command {
     Gps(gps::Args),
     /// List, show, replay and purge rows of the outbox
     Outbox(outbox::Args),
+    /// List and run jobs, print what their runs said
+    Jobs(jobs::Args),
     /// Print messages of a NATS subject as they come
     Tail(tail::Args),
     /// Tell where a device's message is: stored, its events, dead letters, replies
@@ -67,6 +71,7 @@ pub async fn execute(cli: Cli) -> ExitCode {
         Command::Dlq(args) => Box::pin(dlq::run(args)).await,
         Command::Gps(args) => Box::pin(gps::run(args)).await,
         Command::Outbox(args) => Box::pin(outbox::run(args)).await,
+        Command::Jobs(args) => Box::pin(jobs::run(args)).await,
         Command::Tail(args) => tail::run(args).await,
         Command::Trace(args) => Box::pin(trace::run(args)).await,
         Command::Send(args) => send::run(args).await,

@@ -22,7 +22,8 @@ impl Parts<'_> {
     pub(super) async fn start_workers(&mut self, node: &str) -> Result<()> {
         self.start_events(node).await?;
         self.start_gps(node).await?;
-        self.start_outbox().await
+        self.start_outbox().await?;
+        self.start_jobs(node).await
     }
 
     /// A worker for each shard.

@@ -210,6 +210,7 @@ impl Gateway {
             spans: Spans::default(),
             wake: Wake::default(),
             outbox: None,
+            jobs: None,
         };
         parts.start_spans()?;
         parts.start_watch(watch);

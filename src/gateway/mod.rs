@@ -1,13 +1,15 @@
 //! Composition root: builds every part, wires them, starts them, drains them. No logic of its own.
 //!
-//! `lifecycle` is a gateway from start to drain, `parts` what it is built of, `events`, `gps` and `outbox` the roles of those
-//! names.
+//! `lifecycle` is a gateway from start to drain, `parts` what it is built of, `events`, `gps`, `outbox` and `jobs` the roles of
+//! those names.
 
 mod events;
 mod gps;
+mod jobs;
 mod lifecycle;
 mod outbox;
 mod parts;
 
 pub use gps::{tables, watched};
+pub use jobs::Database;
 pub use lifecycle::{Gateway, durables, mapping, streams};

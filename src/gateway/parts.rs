@@ -23,6 +23,7 @@ use crate::expiry::Janitor;
 use crate::health::{self, Health, Readiness};
 use crate::jetstream::provision::{Stream, Watch};
 use crate::jetstream::{Bucket, Feed, Fence, Link, Publisher, Reader, publisher, pulse};
+use crate::jobs::Jobs;
 use crate::mapping::{Mapping, Profile};
 use crate::net::{Accepted, Address, Bound, Connections, Listener, Renewal};
 use crate::outbox::Relay;
@@ -68,6 +69,8 @@ pub(super) struct Parts<'a> {
     pub(super) wake: Wake,
     /// That relay.
     pub(super) outbox: Option<Relay<Any>>,
+    /// Jobs, if they are run on this node.
+    pub(super) jobs: Option<Jobs>,
 }
 
 impl Parts<'_> {
@@ -170,6 +173,7 @@ impl Parts<'_> {
             health,
             shelf: Shelf::new(&self.link),
             outbox: self.outbox.as_ref().map(|relay| relay.store.clone()),
+            jobs: self.jobs.clone(),
             registry: std::mem::take(&mut self.metrics),
         };
         let run = admin.run(http, self.services_stop.clone());

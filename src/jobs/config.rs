@@ -6,10 +6,12 @@ use std::time::Duration;
 use hyper::Uri;
 use serde::Deserialize;
 
+use super::reports::SpeedRules;
 use crate::net;
+use crate::position::{FenceConfig, Fences, TripConfig};
 
 /// Jobs: how often they run, their limits, and XXL-JOB.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// Seconds between two runs of `gpsReportScheduleJob`; 0: only when it is asked for.
@@ -24,6 +26,16 @@ pub struct Config {
     pub lease_ms: u64,
     /// How long runs are kept, with what they said, in seconds.
     pub retention_s: u64,
+    /// How long a window of reports is, in seconds; windows begin at multiples of it since 1970.
+    pub window_s: u64,
+    /// How long after its end a window is closed, in seconds.
+    pub grace_s: u64,
+    /// How fast devices may be.
+    pub speed: SpeedRules,
+    /// Fences that `gpsReportNotificationJob` watches; those of `[[gps.fence]]` are watched by the GPS workers.
+    pub fence: Vec<FenceConfig>,
+    /// When a device stands still; without it that is not told here.
+    pub stop: Option<TripConfig>,
     /// Where XXL-JOB reaches this executor; without it there is none.
     #[serde(deserialize_with = "net::some_address")]
     pub xxl_listen: Option<SocketAddr>,
@@ -46,6 +58,11 @@ impl Default for Config {
             run_limit_s: 600,
             lease_ms: 15_000,
             retention_s: 604_800,
+            window_s: 3_600,
+            grace_s: 300,
+            speed: Vec::new(),
+            fence: Vec::new(),
+            stop: None,
             xxl_listen: None,
             xxl_address: None,
             xxl_admin: Vec::new(),
@@ -75,6 +92,21 @@ impl Config {
         if self.retention_s < self.run_limit_s {
             faults.push("retention_s: expected run_limit_s at least".to_owned());
         }
+        if !(1..=31 * 86_400).contains(&self.window_s) {
+            faults.push(format!(
+                "window_s: expected 1 to 2678400, found {}",
+                self.window_s
+            ));
+        }
+        if self.grace_s > 31 * 86_400 {
+            faults.push(format!(
+                "grace_s: expected at most 2678400, found {}",
+                self.grace_s
+            ));
+        }
+        faults.extend(self.speed.iter().flat_map(|rule| rule.faults()));
+        faults.extend(Fences::new(&self.fence).err().into_iter().flatten());
+        faults.extend(self.stop.iter().flat_map(TripConfig::faults));
         let is_public = |address: SocketAddr| !address.ip().is_loopback();
         if self.xxl_listen.is_some_and(is_public) && self.xxl_token.is_empty() {
             faults

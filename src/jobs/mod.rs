@@ -2,7 +2,7 @@
 //!
 //! The command line, the operator's HTTP port, the scheduler here and XXL-JOB run the same jobs by the same names. `runner` takes the
 //! lock of a job in the database and does its work under a limit; `store` keeps locks, runs and what they said; `scheduler` runs
-//! jobs again and again; `xxl` is the executor that an XXL-JOB admin calls.
+//! jobs again and again; `xxl` is the executor that an XXL-JOB admin calls; `reports` are the jobs that there are.
 //!
 //! Invariant: a job is run by one node at a time. A node that is gone leaves it to another after the lease.
 
@@ -10,6 +10,7 @@ mod config;
 mod error;
 mod job;
 mod metrics;
+pub mod reports;
 mod run;
 mod runner;
 pub mod scheduler;

@@ -4,6 +4,7 @@
 //! what became of it is written, by this node or by one that finds its lease run out.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use super::job::{Context, Fence, Job, Log, Registry};
 use super::metrics::Metrics;
 use super::run::{Ended, Outcome, Request};
 use super::store::{Begun, Store};
+use crate::tasks::{OnExit, Tasks};
 
 /// How often what a run said is written, for those who watch it.
 const SAY: Duration = Duration::from_millis(500);
@@ -26,7 +28,7 @@ const RETRY: Duration = Duration::from_millis(200);
 const PURGE: Duration = Duration::from_secs(3_600);
 
 /// All that runs jobs on a node; cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Jobs {
     /// The jobs that there are.
     pub registry: Arc<Registry>,
@@ -36,6 +38,8 @@ pub struct Jobs {
     pub node: Arc<str>,
     /// Its figures.
     pub metrics: Metrics,
+    /// Where runs that nobody waits for are tasks.
+    pub tasks: Tasks,
     /// Cancelled when the node stops: what runs is ended.
     pub stop: CancellationToken,
     running: Arc<Mutex<BTreeMap<String, CancellationToken>>>,
@@ -61,7 +65,6 @@ pub enum Start {
 }
 
 /// A run that has the lock.
-#[derive(Debug)]
 pub struct Started {
     jobs: Jobs,
     job: Job,
@@ -73,12 +76,19 @@ pub struct Started {
 impl Jobs {
     /// Runs the jobs of `registry` under the name `node` until `stop`.
     #[must_use]
-    pub fn new(registry: Registry, store: Store, node: &str, stop: CancellationToken) -> Self {
+    pub fn new(
+        registry: Registry,
+        store: Store,
+        node: &str,
+        tasks: Tasks,
+        stop: CancellationToken,
+    ) -> Self {
         Self {
             registry: registry.into(),
             store,
             node: node.into(),
             metrics: Metrics::default(),
+            tasks,
             stop,
             running: Arc::default(),
             ended: Arc::default(),
@@ -107,6 +117,12 @@ impl Jobs {
             killed,
             begun,
         })))
+    }
+
+    /// Does the work of a run as a task of the node.
+    pub fn spawn(&self, started: Box<Started>) {
+        let finish = async move { drop(started.finish().await) };
+        self.tasks.spawn("job", OnExit::Log, finish);
     }
 
     /// Ends a run of this node: whether there is one.
@@ -150,6 +166,12 @@ impl Jobs {
 
     fn running(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, CancellationToken>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Started {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Started").field(&self.request).finish()
     }
 }
 

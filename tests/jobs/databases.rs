@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jetway::database::{Config, Pool};
 use jetway::jobs::{Context, Error, Job, Jobs, Registry, Store, Work};
+use jetway::tasks::Tasks;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;

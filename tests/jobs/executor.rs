@@ -12,11 +12,10 @@ use jetway::database::Config as Database;
 use jetway::jobs::xxl::{self, Admin, Executor};
 use jetway::jobs::{Config, Jobs};
 use jetway::net::post;
-use jetway::tasks::{OnExit, Tasks};
+use jetway::tasks::OnExit;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use crate::databases::{echo, hang, node, on_each};
 use crate::support::eventually;
@@ -113,13 +112,12 @@ async fn hear(
 struct Node {
     address: SocketAddr,
     jobs: Jobs,
-    tasks: Tasks,
 }
 
 impl Node {
     async fn start(database: &Database, recorder: &Recorder) -> Self {
         let jobs = node(database, "executor", &[echo(), hang()]).await;
-        let tasks = Tasks::new(CancellationToken::new());
+        let tasks = jobs.tasks.clone();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let config = Config {
@@ -131,7 +129,7 @@ impl Node {
             xxl_token: TOKEN.to_owned(),
             ..Config::default()
         };
-        let executor = Executor::new(jobs.clone(), tasks.clone());
+        let executor = Executor::new(jobs.clone());
         let admin = Admin::new(&config, address, executor.clone()).unwrap();
         tasks.spawn("admin", OnExit::Log, admin.run());
         tasks.spawn("kept", OnExit::Log, executor.clone().keep());
@@ -139,11 +137,7 @@ impl Node {
         tasks.spawn("keep", OnExit::Log, keep);
         let serve = xxl::serve(executor, TOKEN.to_owned(), listener, jobs.stop.clone());
         tasks.spawn("executor", OnExit::Log, serve);
-        Self {
-            address,
-            jobs,
-            tasks,
-        }
+        Self { address, jobs }
     }
 
     async fn call(&self, path: &str, body: Value) -> Value {
@@ -158,7 +152,7 @@ impl Node {
 
     async fn stop(self) {
         self.jobs.stop.cancel();
-        self.tasks.wait().await;
+        self.jobs.tasks.wait().await;
     }
 }
 

@@ -225,9 +225,7 @@ async fn the_scheduler_begins_a_run_at_once_and_then_each_interval_on_one_node()
         let times = runs.iter().rev().map(|run| run.started_ms.unwrap());
         let times: Vec<i64> = times.collect();
         assert!(
-            times
-                .windows(2)
-                .all(|pair| pair[1] - pair[0] >= 300),
+            times.windows(2).all(|pair| pair[1] - pair[0] >= 300),
             "{times:?}"
         );
     })

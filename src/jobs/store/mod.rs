@@ -11,10 +11,14 @@ use std::future::Future;
 use std::time::Duration;
 
 use super::error::Error;
-use crate::database::{Pool, Schema};
+use crate::database::{Pool, Schema, Transaction};
 
 pub(super) use callbacks::Callback;
 pub(super) use lock::{Begun, hold};
+
+/// How often a job's transaction is tried again, each time a little later.
+const TRIES: u32 = 10;
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// Jobs in one database; cheap to clone.
 #[derive(Debug, Clone)]
@@ -56,6 +60,31 @@ impl Store {
     #[must_use]
     pub fn lease(&self) -> Duration {
         self.lease
+    }
+
+    /// Begins a transaction of a job.
+    pub(super) async fn begin_transaction(&self) -> Result<Transaction, sqlx::Error> {
+        self.pool.begin().await
+    }
+
+    /// Does a transaction of a job within the time of one, and again as long as others are in its way.
+    pub(super) async fn steadily<T, F>(
+        &self,
+        transaction: impl Fn() -> F + Send,
+    ) -> Result<T, Error>
+    where
+        T: Send,
+        F: Future<Output = Result<T, Error>> + Send,
+    {
+        let mut tries = 0;
+        loop {
+            let done = tokio::time::timeout(self.limit, Box::pin(transaction())).await;
+            match done.unwrap_or(Err(Error::Unanswered(self.limit))) {
+                Err(error) if error.is_passing() && tries < TRIES => tries += 1,
+                done => return done,
+            }
+            tokio::time::sleep(AGAIN * tries).await;
+        }
     }
 
     fn lease_ms(&self) -> i64 {

@@ -15,7 +15,7 @@ use crate::event;
 use crate::jobs::error::Error;
 use crate::jobs::run::{Cause, Ended, LogId, Outcome, PARAMS_BYTES_MAX, Request};
 use crate::jobs::runner::{Jobs, Start};
-use crate::tasks::{OnExit, Tasks};
+use crate::tasks::OnExit;
 
 /// Runs that wait in a lane.
 const WAITING_MAX: usize = 1_000;
@@ -28,7 +28,6 @@ const LINES: i64 = 1_000;
 #[derive(Clone)]
 pub struct Executor {
     pub(super) jobs: Jobs,
-    tasks: Tasks,
     /// By XXL-JOB's job.
     lanes: Arc<Mutex<BTreeMap<i64, Lane>>>,
 }
@@ -67,12 +66,11 @@ impl Lane {
 }
 
 impl Executor {
-    /// An executor of `jobs`; its runs are tasks of `tasks`.
+    /// An executor of `jobs`.
     #[must_use]
-    pub fn new(jobs: Jobs, tasks: Tasks) -> Self {
+    pub fn new(jobs: Jobs) -> Self {
         Self {
             jobs,
-            tasks,
             lanes: Arc::default(),
         }
     }
@@ -233,7 +231,7 @@ impl Executor {
         let killed = CancellationToken::new();
         lane.current = Some((next.clone(), killed.clone()));
         let executor = self.clone();
-        self.tasks.spawn("job", OnExit::Log, async move {
+        self.jobs.tasks.spawn("job", OnExit::Log, async move {
             executor.do_one(next, killed).await;
             let mut lanes = executor.lanes();
             if let Some(lane) = lanes.get_mut(&job) {
@@ -293,15 +291,17 @@ impl Executor {
             return;
         }
         let executor = self.clone();
-        self.tasks.spawn("killed runs", OnExit::Log, async move {
-            let ended = Ended {
-                outcome: Outcome::Killed,
-                message: why.to_owned(),
-            };
-            for request in waiting {
-                executor.end(&request.id, &ended).await;
-            }
-        });
+        self.jobs
+            .tasks
+            .spawn("killed runs", OnExit::Log, async move {
+                let ended = Ended {
+                    outcome: Outcome::Killed,
+                    message: why.to_owned(),
+                };
+                for request in waiting {
+                    executor.end(&request.id, &ended).await;
+                }
+            });
     }
 
     /// Writes the end of a run that never began; if that cannot be done it is found abandoned after its lease.
