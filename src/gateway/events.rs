@@ -75,7 +75,8 @@ impl Parts<'_> {
         self.services.spawn("pulse", OnExit::Shutdown, run);
         let draining = Arc::new(AtomicBool::new(false));
         let http_address = http.local_addr()?;
-        self.start_admin(http, streams, None, &draining, node.into())?;
+        self.start_admin(http, streams, None, &draining, node.into())
+            .await?;
         tracing::info!(http = %http_address, nats = self.link.url(), "ready, without devices");
         Ok(Gateway {
             mqtt: None,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 
 use super::parts::Parts;
-use crate::database::Pool;
+use crate::database::{self, Pool};
+use crate::mapping::Profile;
 use crate::outbox::publisher::Any;
 use crate::outbox::store::Store;
 use crate::outbox::{Metrics, Relay};
@@ -33,5 +34,21 @@ impl Parts<'_> {
         let run = relay.serve(self.services_stop.clone());
         self.services.spawn("outbox", OnExit::Shutdown, run);
         Ok(())
+    }
+
+    /// The outbox as every node of the device profile looks at it, also one that does not empty it: what one of them finds is told for
+    /// all.
+    pub(super) async fn outbox_of_health(&self) -> Result<Option<Store>> {
+        if self.config.profile != Profile::Device {
+            return Ok(None);
+        }
+        let config = database::Config {
+            connections_max: 1,
+            ..self.config.database.shared()
+        };
+        let pool = Pool::open(&config)
+            .await
+            .context("database of the outbox")?;
+        Ok(Some(Store::new(pool)))
     }
 }

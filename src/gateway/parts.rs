@@ -28,7 +28,7 @@ use crate::mapping::{Mapping, Profile};
 use crate::net::{Accepted, Address, Bound, Connections, Listener, Renewal};
 use crate::outbox::Relay;
 use crate::outbox::publisher::Any;
-use crate::outbox::store::Wake;
+use crate::outbox::store::{Store, Wake};
 use crate::ownership::{self, Ownership, Wills};
 use crate::router::Router;
 use crate::rpc::{self, Board, Desk};
@@ -113,7 +113,8 @@ impl Parts<'_> {
         self.start_renewal(&listeners)?;
         let (accepting, connections) = self.start_listeners(listeners, &shared, &stop);
         let run = shared.run.clone();
-        self.start_admin(http, streams, Some(uplink), &draining, run)?;
+        self.start_admin(http, streams, Some(uplink), &draining, run)
+            .await?;
         let listening: Vec<String> = mqtt
             .iter()
             .map(ToString::to_string)
@@ -153,7 +154,7 @@ impl Parts<'_> {
     }
 
     /// The operator's HTTP port, and what it tells about.
-    pub(super) fn start_admin(
+    pub(super) async fn start_admin(
         &mut self,
         http: TcpListener,
         streams: Vec<Stream>,
@@ -167,7 +168,8 @@ impl Parts<'_> {
             uplink,
             draining: Arc::clone(draining),
         };
-        let health = self.start_health(&readiness, node)?;
+        let outbox = self.outbox_of_health().await?;
+        let health = self.start_health(&readiness, node, outbox)?;
         let admin = Admin {
             readiness,
             health,
@@ -181,7 +183,12 @@ impl Parts<'_> {
         Ok(())
     }
 
-    fn start_health(&mut self, readiness: &Readiness, node: Box<str>) -> Result<Health> {
+    fn start_health(
+        &mut self,
+        readiness: &Readiness,
+        node: Box<str>,
+        outbox: Option<Store>,
+    ) -> Result<Health> {
         let durables = self.mapping.durables.iter();
         let durables = durables.map(|own| (own.stream.clone(), own.name.clone()));
         let parts = health::Parts {
@@ -191,6 +198,7 @@ impl Parts<'_> {
             durables: durables.collect(),
             uplink_stream: self.uplink_stream()?,
             dead_letter_stream: DEAD_LETTERS,
+            outbox,
             nodes: ownership::NODES,
             node,
         };

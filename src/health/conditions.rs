@@ -1,7 +1,6 @@
 //! When something is an alarm: the rules of `deploy/prometheus/jetway.rules.yml`, judged by the gateway itself. Without I/O.
 //!
-//! Both have the same names and thresholds, so that an operator may use either. Rules about the outbox are only there: they
-//! follow with the outbox.
+//! Both have the same names and thresholds, so that an operator may use either.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use tokio::time::Instant;
 use super::alarm::{Alarm, Scope};
 use super::config::Config;
 use super::history::History;
-use super::measured::{Dead, Durable, Measured};
+use super::measured::{Dead, Durable, Measured, Outbox};
 use super::readiness::STALL_SECONDS_MAX;
 
 /// A node that is away from NATS for less reconnects, which is no news.
@@ -19,6 +18,8 @@ const AWAY_FOR: Duration = Duration::from_secs(10);
 const NOT_READY_FOR: Duration = Duration::from_secs(30);
 /// How long a lost node is told.
 const LOST_FOR: Duration = Duration::from_secs(600);
+/// How long a row of the outbox may wait.
+const OUTBOX_WAIT_MAX: Duration = Duration::from_secs(300);
 /// Below so many uplinks a second a step means nothing.
 const STEP_RATE_MIN: u64 = 1;
 
@@ -69,6 +70,7 @@ impl Conditions {
         }
         let dead = measured.dead_letters.iter().filter(|dead| dead.count > 0);
         alarms.extend(dead.map(dead_letters));
+        alarms.extend(measured.outbox.iter().flat_map(outbox));
         alarms.extend(self.rate_step(now, measured));
         self.lost.note(now, node.nodes_lost);
         if self.lost.risen() > 0 {
@@ -219,6 +221,27 @@ fn dead_letters(dead: &Dead) -> Alarm {
             detail,
         )
     }
+}
+
+/// A relay that does not keep up, or is not there; rows that a broker does not want.
+fn outbox(outbox: &Outbox) -> Vec<Alarm> {
+    let mut alarms = Vec::new();
+    let mut add = |rule, reason, count, detail| {
+        alarms.push(Alarm {
+            count,
+            ..alarm(rule, Scope::Cluster, "outbox", reason, detail)
+        });
+    };
+    if outbox.oldest > OUTBOX_WAIT_MAX {
+        let (waiting, oldest_s) = (outbox.waiting, outbox.oldest.as_secs());
+        let detail = format!("{waiting} rows wait, the oldest for {oldest_s} s");
+        add("JetwayOutboxPending", "outbox_pending", 0, detail);
+    }
+    if outbox.dead > 0 {
+        let detail = format!("{} rows have used up their attempts", outbox.dead);
+        add("JetwayOutboxDead", "outbox_dead", outbox.dead, detail);
+    }
+    alarms
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Each rule at its threshold: not yet, then, and no longer.
 
 use super::*;
-use crate::health::measured::{Stream, Tally};
+use crate::health::measured::{Outbox, Stream, Tally};
 use crate::jetstream::{DurableState, StreamState};
 
 struct Bench {
@@ -202,4 +202,35 @@ fn a_lost_node_is_told_for_ten_minutes() {
         assert_eq!(bench.rules(second), ["JetwayNodeLost"], "{second}");
     }
     assert_eq!(bench.rules(605), [""; 0]);
+}
+
+#[test]
+fn rows_of_the_outbox_that_wait_too_long_or_are_dead_are_alarms() {
+    let mut bench = Bench::new();
+    let outbox = |oldest_s, dead| Outbox {
+        waiting: 3,
+        oldest: Duration::from_secs(oldest_s),
+        dead,
+    };
+    bench.measured.outbox = Some(outbox(300, 0));
+    assert_eq!(bench.rules(0), [""; 0]);
+    bench.measured.outbox = Some(outbox(301, 0));
+    let alarms = bench.at(5);
+    assert_eq!(
+        (&*alarms[0].rule, &*alarms[0].task, &*alarms[0].detail),
+        (
+            "JetwayOutboxPending",
+            "outbox",
+            "3 rows wait, the oldest for 301 s"
+        )
+    );
+    bench.measured.outbox = Some(outbox(0, 2));
+    let alarms = bench.at(10);
+    assert_eq!(alarms.len(), 1);
+    assert_eq!(
+        (&*alarms[0].rule, &*alarms[0].reason, alarms[0].count),
+        ("JetwayOutboxDead", "outbox_dead", 2)
+    );
+    bench.measured.outbox = Some(outbox(0, 0));
+    assert_eq!(bench.rules(15), [""; 0]);
 }

@@ -17,6 +17,19 @@ pub(super) struct Measured {
     pub(super) streams: Vec<Stream>,
     /// Grouped by where they fell out and why.
     pub(super) dead_letters: Vec<Dead>,
+    /// None if there is none, or it was never answered for.
+    pub(super) outbox: Option<Outbox>,
+}
+
+/// What waits in the database to be published.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Outbox {
+    /// Rows that are not published and not dead.
+    pub(super) waiting: u64,
+    /// For how long the oldest of them has waited.
+    pub(super) oldest: Duration,
+    /// Rows that have used up their attempts.
+    pub(super) dead: u64,
 }
 
 /// One provisioned durable consumer.

@@ -24,6 +24,7 @@ use super::turn::{Memory, Turn};
 use super::watcher::Watcher;
 use crate::jetstream::{Bucket, Link, Reader};
 use crate::net::post;
+use crate::outbox::store::Store;
 use crate::tasks::{OnExit, Tasks};
 
 /// What is looked at, and by whom.
@@ -40,6 +41,8 @@ pub struct Parts {
     pub uplink_stream: Arc<str>,
     /// The stream of dead letters.
     pub dead_letter_stream: &'static str,
+    /// The outbox, if something may be in it.
+    pub outbox: Option<Store>,
     /// The name of the bucket of nodes.
     pub nodes: &'static str,
     /// This node.
@@ -129,6 +132,7 @@ fn watcher(
         durables: parts.durables.iter().map(durable).collect(),
         streams: streams.map(stream).collect(),
         dead_letters: DeadLetters::new(link, parts.dead_letter_stream),
+        outbox: parts.outbox,
         conditions: Conditions::new(&parts.config, &parts.node, &parts.uplink_stream),
         turn: has_receivers.then(|| Turn::new(link, nodes, &parts.node, interval)),
         readiness: parts.readiness,

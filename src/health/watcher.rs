@@ -12,12 +12,13 @@ use tokio_util::sync::CancellationToken;
 use super::alarm::Present;
 use super::conditions::{Conditions, Node};
 use super::dead_letters::DeadLetters;
-use super::measured::{Durable, Measured, Stream};
+use super::measured::{Durable, Measured, Outbox, Stream};
 use super::metrics::Metrics;
 use super::readiness::Readiness;
 use super::samples::Samples;
 use super::turn::Turn;
 use crate::jetstream::{ReadError, Reader};
+use crate::outbox::store::Store;
 use crate::telemetry;
 
 /// How long a round may ask: that NATS is away has to be seen meanwhile.
@@ -30,6 +31,8 @@ pub(super) struct Watcher {
     pub(super) durables: Vec<(Reader, Durable)>,
     pub(super) streams: Vec<(Reader, Stream)>,
     pub(super) dead_letters: DeadLetters,
+    /// None where nothing is ever in it.
+    pub(super) outbox: Option<Store>,
     pub(super) samples: Samples,
     pub(super) conditions: Conditions,
     /// None if nobody is to be told.
@@ -69,6 +72,7 @@ impl Watcher {
             let complete = timeout(LOOK_WITHIN, self.look()).await.unwrap_or(false);
             self.show(complete);
         }
+        self.look_at_outbox().await;
         let has_turn = match &mut self.turn {
             Some(turn) => turn.take().await,
             None => false,
@@ -118,6 +122,24 @@ impl Watcher {
             note("dead letters", &error);
         }
         complete
+    }
+
+    /// The database may be there when NATS is not, and the other way round; what it does not answer stays as it was.
+    async fn look_at_outbox(&self) {
+        let Some(store) = &self.outbox else {
+            return;
+        };
+        match timeout(LOOK_WITHIN, store.stats()).await {
+            Ok(Ok(stats)) => self.measured.send_modify(|measured| {
+                measured.outbox = Some(Outbox {
+                    waiting: stats.pending + stats.sending,
+                    oldest: Duration::from_millis(stats.oldest_pending_ms.unwrap_or(0)),
+                    dead: stats.dead,
+                });
+            }),
+            Ok(Err(error)) => tracing::debug!(%error, "outbox not measured"),
+            Err(_elapsed) => tracing::debug!("outbox not measured in time"),
+        }
     }
 
     /// Shows what is known now.

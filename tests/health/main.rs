@@ -18,6 +18,8 @@ mod nodes;
 #[cfg(test)]
 mod notifier;
 #[cfg(test)]
+mod outbox;
+#[cfg(test)]
 mod receiver;
 #[cfg(test)]
 mod rules;

@@ -59,12 +59,14 @@ pub(crate) async fn node(config: &Config, name: &str, jobs: &[Job]) -> Jobs {
     for job in jobs {
         registry.add(job.clone());
     }
-    Jobs::new(
-        registry,
-        store(config).await,
-        name,
-        CancellationToken::new(),
-    )
+    node_of(config, name, registry).await
+}
+
+/// A node that has the jobs of this registry.
+pub(crate) async fn node_of(config: &Config, name: &str, registry: Registry) -> Jobs {
+    let tasks = Tasks::new(CancellationToken::new());
+    let stop = CancellationToken::new();
+    Jobs::new(registry, store(config).await, name, tasks, stop)
 }
 
 pub(crate) fn job(

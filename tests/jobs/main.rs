@@ -10,10 +10,23 @@
 mod support;
 
 #[cfg(test)]
+#[path = "../gateway/site.rs"]
+#[expect(dead_code, reason = "the tests of flows use all of it")]
+mod site;
+
+#[cfg(test)]
 mod databases;
 #[cfg(test)]
 mod executor;
 #[cfg(test)]
+mod gateway;
+#[cfg(test)]
+mod history;
+#[cfg(test)]
 mod killed;
 #[cfg(test)]
+mod notifications;
+#[cfg(test)]
 mod runs;
+#[cfg(test)]
+mod windows;

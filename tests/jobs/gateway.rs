@@ -1,0 +1,179 @@
+//! The jobs of a real gateway: over HTTP, from the command line, by its scheduler, by XXL-JOB.
+
+use std::time::Duration;
+
+use jetway::database::Pool;
+use jetway::device::DeviceId;
+use jetway::mapping::GpsEvent;
+use jetway::message::Headers;
+use jetway::net::post;
+use jetway::outbox::store::{Enqueue as _, Event, Store as Outbox};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::databases::config;
+use crate::site::Site;
+use crate::support::{eventually, http, jetway, jetway_fails};
+
+const PUBLISH: &str = "gpsReportOutboxPublishJob";
+
+async fn enqueue(site: &Site) -> String {
+    let pool = Pool::open(&config(&site.database_url())).await.unwrap();
+    let outbox = Outbox::open(pool.clone()).await.unwrap();
+    drop(outbox);
+    let event_id = Uuid::now_v7();
+    let kind = GpsEvent::ReportCreated;
+    let mut on = pool.begin().await.unwrap();
+    let event = Event {
+        event_id,
+        event_type: kind.name().into(),
+        event_version: "1.0".into(),
+        aggregate_type: "device".into(),
+        aggregate_id: "P/D".into(),
+        subject: kind.subject(&DeviceId::new("P", "D").unwrap()),
+        payload: "{}".into(),
+        headers: Headers::default(),
+        trace_id: "".into(),
+    };
+    on.enqueue(&[event]).await.unwrap();
+    on.commit().await.unwrap();
+    event_id.to_string()
+}
+
+async fn is_published(site: &Site, event_id: &str) {
+    let backend = site.backend().await;
+    let stream = backend.stream("GPS").await;
+    eventually("the event is in the stream", async || {
+        let last = stream
+            .get_last_raw_message_by_subject("gps.report.created.P.D")
+            .await;
+        let last = last.map_err(|error| error.to_string())?;
+        let id = last.headers.get("Nats-Msg-Id").map(ToString::to_string);
+        (id.as_deref() == Some(event_id))
+            .then_some(())
+            .ok_or_else(|| format!("{id:?}"))
+    })
+    .await;
+}
+
+fn body(answer: (u16, String), status: u16) -> Value {
+    assert_eq!(answer.0, status, "{}", answer.1);
+    serde_json::from_str(&answer.1).unwrap()
+}
+
+#[tokio::test]
+async fn a_gateways_jobs_are_run_from_everywhere() {
+    let site = Site::start(&[
+        ("JETWAY_OUTBOX_RELAY_ENABLED", "false"),
+        ("JETWAY_JOBS_XXL_LISTEN", "127.0.0.1:0"),
+        ("JETWAY_JOBS_XXL_TOKEN", "t"),
+    ])
+    .await;
+    let (at, get) = (site.gateway.ready.http, async |path: &str| {
+        site.gateway.get(path).await
+    });
+    // The scheduler has run what is due at the start.
+    let first = eventually("the scheduler ran the job", async || {
+        let (_, runs) = get("/jobs/runs?name=gpsReportScheduleJob&limit=1").await;
+        let run = serde_json::from_str::<Value>(&runs).unwrap()["runs"][0].clone();
+        let is_done = run["outcome"] == "done";
+        is_done.then_some(run).ok_or(runs)
+    })
+    .await;
+    assert_eq!(
+        (&first["cause"], &first["message"]),
+        (
+            &json!("schedule"),
+            &json!("0 reports read, 0 windows closed")
+        )
+    );
+    let jobs = body(get("/jobs").await, 200);
+    let names: Vec<&str> = jobs["jobs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|job| job["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        names,
+        ["gpsReportNotificationJob", PUBLISH, "gpsReportScheduleJob"]
+    );
+
+    let event_id = enqueue(&site).await;
+    let started = http::request(at, "POST", &format!("/jobs/{PUBLISH}")).await;
+    let id = body(started, 202)["run"].as_str().unwrap().to_owned();
+    is_published(&site, &event_id).await;
+    let ended = eventually("the run has ended", async || {
+        let run = body(get(&format!("/jobs/runs/{id}")).await, 200);
+        (run["run"]["outcome"] == "done")
+            .then_some(run.clone())
+            .ok_or_else(|| run.to_string())
+    })
+    .await;
+    assert_eq!(
+        ended["run"]["message"],
+        "1 rows published, 0 refused, 0 dead, 0 without an answer"
+    );
+    body(
+        http::request(at, "POST", "/jobs/gpsreportoutboxpublishjob").await,
+        404,
+    );
+    body(get("/jobs/runs/none").await, 404);
+    body(get("/jobs/runs?all=true").await, 400);
+    assert!(
+        site.gateway
+            .metric("jetway_jobs_runs_total{job=\"gpsReportOutboxPublishJob\",outcome=\"done\"}")
+            .await
+            >= 1.0
+    );
+
+    // The command line, on the same database and NATS.
+    let (database, nats) = (site.database_url(), site.nats.url());
+    let environment = [
+        ("JETWAY_DATABASE_URL", &*database),
+        ("JETWAY_NATS_URL", &*nats),
+    ];
+    let event_id = enqueue(&site).await;
+    let printed = jetway(&["jobs", "run", PUBLISH], &environment);
+    assert!(
+        printed.contains("\tcli\tdone\t1 rows published"),
+        "{printed}"
+    );
+    is_published(&site, &event_id).await;
+    let run = printed.split('\t').next().unwrap();
+    assert_eq!(jetway(&["jobs", "log", run], &environment), printed);
+    let listed = jetway(&["jobs", "ls"], &environment);
+    assert!(
+        listed.contains(&printed) && listed.contains("gpsReportScheduleJob\t"),
+        "{listed}"
+    );
+    let (_, error) = jetway_fails(&["jobs", "run", "nothing"], &environment);
+    assert!(
+        error.contains("unknown, expected one of gpsReportNotificationJob"),
+        "{error}"
+    );
+
+    // And XXL-JOB.
+    let log = site.gateway.log();
+    let line = log
+        .lines()
+        .find(|line| line.contains("XXL-JOB executor"))
+        .unwrap();
+    let address = line
+        .split("address=")
+        .nth(1)
+        .unwrap()
+        .split_whitespace()
+        .next()
+        .unwrap();
+    let event_id = enqueue(&site).await;
+    let trigger = json!({ "jobId": 1, "logId": 1, "executorHandler": PUBLISH, "glueType": "BEAN" });
+    let url = post::parse(&format!("http://{address}/run")).unwrap();
+    let token = [("XXL-JOB-ACCESS-TOKEN", "t")];
+    let limit = Duration::from_secs(10);
+    let answer = post::json(&url, &token, trigger.to_string().into(), limit)
+        .await
+        .unwrap();
+    assert_eq!(answer.1, r#"{"code":200,"msg":null}"#);
+    is_published(&site, &event_id).await;
+}
