@@ -110,7 +110,8 @@ impl Parts<'_> {
 /// Waits for the database, and then runs each job when it is due, until the node stops.
 async fn schedule(jobs: Jobs, config: jobs::Config, database: Database) {
     let stop = jobs.stop.clone();
-    let ready = stop.run_until_cancelled(prepare(&jobs, &database)).await;
+    let prepare = Box::pin(prepare(&jobs, &database));
+    let ready = stop.run_until_cancelled(prepare).await;
     if ready.is_none() {
         return;
     }

@@ -1,5 +1,6 @@
 //! The figures of jobs: runs by job and outcome, how long they took. Labels are names of ours (G38).
 
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -26,7 +27,7 @@ struct JobLabel {
 pub struct Metrics {
     runs: Family<RunLabel, Counter>,
     running: Family<JobLabel, Gauge>,
-    last_milliseconds: Family<JobLabel, Gauge>,
+    last_seconds: Family<JobLabel, Gauge<f64, AtomicU64>>,
     /// Results that XXL-JOB did not take at the last try.
     pub(super) callbacks_waiting: Gauge,
 }
@@ -42,9 +43,9 @@ impl Metrics {
         );
         registry.register("running", "Runs on this node", self.running.clone());
         registry.register(
-            "last_milliseconds",
+            "last_seconds",
             "How long the last run on this node took",
-            self.last_milliseconds.clone(),
+            self.last_seconds.clone(),
         );
         registry.register(
             "callbacks_waiting",
@@ -61,9 +62,7 @@ impl Metrics {
         self.running.get_or_create(&JobLabel { job }).dec();
         let outcome = outcome.as_str();
         self.runs.get_or_create(&RunLabel { job, outcome }).inc();
-        let took = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
-        self.last_milliseconds
-            .get_or_create(&JobLabel { job })
-            .set(took);
+        let last = self.last_seconds.get_or_create(&JobLabel { job });
+        last.set(took.as_secs_f64());
     }
 }

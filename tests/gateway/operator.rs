@@ -162,7 +162,11 @@ async fn the_names_of_metrics_do_not_change_unnoticed() {
     let closed = "jetway_disconnects_total{reason=\"normal\"}";
     site.counted(closed, 1.0).await;
     // Streams and durables are looked at beside all that.
-    let looks = ["jetway_stream_stored", "jetway_provision_drift"];
+    let looks = [
+        "jetway_stream_stored",
+        "jetway_provision_drift",
+        "jetway_jobs_last_seconds",
+    ];
     let body = eventually("the first looks are over", async || {
         let (status, body) = site.gateway.get("/metrics").await;
         assert_eq!(status, 200);

@@ -69,111 +69,94 @@ async fn a_gateways_jobs_are_run_from_everywhere() {
         ("JETWAY_JOBS_XXL_TOKEN", "t"),
     ])
     .await;
-    let (at, get) = (site.gateway.ready.http, async |path: &str| {
-        site.gateway.get(path).await
-    });
-    // The scheduler has run what is due at the start.
-    let first = eventually("the scheduler ran the job", async || {
-        let (_, runs) = get("/jobs/runs?name=gpsReportScheduleJob&limit=1").await;
+    by_its_scheduler(&site).await;
+    over_http(&site).await;
+    from_the_command_line(&site).await;
+    by_xxl_job(&site).await;
+}
+
+/// What is due at the start.
+async fn by_its_scheduler(site: &Site) {
+    let run = eventually("the scheduler ran the job", async || {
+        let runs = "/jobs/runs?name=gpsReportScheduleJob&limit=1";
+        let (_, runs) = site.gateway.get(runs).await;
         let run = serde_json::from_str::<Value>(&runs).unwrap()["runs"][0].clone();
         let is_done = run["outcome"] == "done";
         is_done.then_some(run).ok_or(runs)
     })
     .await;
-    assert_eq!(
-        (&first["cause"], &first["message"]),
-        (
-            &json!("schedule"),
-            &json!("0 reports read, 0 windows closed")
-        )
-    );
-    let jobs = body(get("/jobs").await, 200);
-    let names: Vec<&str> = jobs["jobs"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|job| job["name"].as_str().unwrap())
-        .collect();
-    assert_eq!(
-        names,
-        ["gpsReportNotificationJob", PUBLISH, "gpsReportScheduleJob"]
-    );
+    assert_eq!(run["cause"], "schedule");
+    assert_eq!(run["message"], "0 reports read, 0 windows closed");
+}
 
-    let event_id = enqueue(&site).await;
-    let started = http::request(at, "POST", &format!("/jobs/{PUBLISH}")).await;
-    let id = body(started, 202)["run"].as_str().unwrap().to_owned();
-    is_published(&site, &event_id).await;
+async fn over_http(site: &Site) {
+    let get = async |path: &str| site.gateway.get(path).await;
+    let post = async |name: &str| {
+        let path = format!("/jobs/{name}");
+        http::request(site.gateway.ready.http, "POST", &path).await
+    };
+    let jobs = body(get("/jobs").await, 200);
+    let jobs = jobs["jobs"].as_array().unwrap().iter();
+    let names: Vec<&str> = jobs.map(|job| job["name"].as_str().unwrap()).collect();
+    let all = ["gpsReportNotificationJob", PUBLISH, "gpsReportScheduleJob"];
+    assert_eq!(names, all);
+    let event_id = enqueue(site).await;
+    let id = body(post(PUBLISH).await, 202)["run"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    is_published(site, &event_id).await;
     let ended = eventually("the run has ended", async || {
         let run = body(get(&format!("/jobs/runs/{id}")).await, 200);
-        (run["run"]["outcome"] == "done")
+        let is_done = run["run"]["outcome"] == "done";
+        is_done
             .then_some(run.clone())
             .ok_or_else(|| run.to_string())
     })
     .await;
-    assert_eq!(
-        ended["run"]["message"],
-        "1 rows published, 0 refused, 0 dead, 0 without an answer"
-    );
-    body(
-        http::request(at, "POST", "/jobs/gpsreportoutboxpublishjob").await,
-        404,
-    );
+    let message = "1 rows published, 0 refused, 0 dead, 0 without an answer";
+    assert_eq!(ended["run"]["message"], message);
+    body(post("gpsreportoutboxpublishjob").await, 404);
     body(get("/jobs/runs/none").await, 404);
     body(get("/jobs/runs?all=true").await, 400);
-    assert!(
-        site.gateway
-            .metric("jetway_jobs_runs_total{job=\"gpsReportOutboxPublishJob\",outcome=\"done\"}")
-            .await
-            >= 1.0
-    );
+    let done = "jetway_jobs_runs_total{job=\"gpsReportOutboxPublishJob\",outcome=\"done\"}";
+    assert!(site.gateway.metric(done).await >= 1.0);
+}
 
-    // The command line, on the same database and NATS.
+/// On the same database and NATS.
+async fn from_the_command_line(site: &Site) {
     let (database, nats) = (site.database_url(), site.nats.url());
     let environment = [
         ("JETWAY_DATABASE_URL", &*database),
         ("JETWAY_NATS_URL", &*nats),
     ];
-    let event_id = enqueue(&site).await;
+    let event_id = enqueue(site).await;
     let printed = jetway(&["jobs", "run", PUBLISH], &environment);
-    assert!(
-        printed.contains("\tcli\tdone\t1 rows published"),
-        "{printed}"
-    );
-    is_published(&site, &event_id).await;
+    let expected = "\tcli\tdone\t1 rows published";
+    assert!(printed.contains(expected), "{printed}");
+    is_published(site, &event_id).await;
     let run = printed.split('\t').next().unwrap();
     assert_eq!(jetway(&["jobs", "log", run], &environment), printed);
     let listed = jetway(&["jobs", "ls"], &environment);
-    assert!(
-        listed.contains(&printed) && listed.contains("gpsReportScheduleJob\t"),
-        "{listed}"
-    );
+    assert!(listed.contains(&printed), "{listed}");
+    assert!(listed.contains("gpsReportScheduleJob\t"), "{listed}");
     let (_, error) = jetway_fails(&["jobs", "run", "nothing"], &environment);
-    assert!(
-        error.contains("unknown, expected one of gpsReportNotificationJob"),
-        "{error}"
-    );
+    let expected = "unknown, expected one of gpsReportNotificationJob";
+    assert!(error.contains(expected), "{error}");
+}
 
-    // And XXL-JOB.
+async fn by_xxl_job(site: &Site) {
     let log = site.gateway.log();
-    let line = log
-        .lines()
-        .find(|line| line.contains("XXL-JOB executor"))
-        .unwrap();
-    let address = line
-        .split("address=")
-        .nth(1)
-        .unwrap()
-        .split_whitespace()
-        .next()
-        .unwrap();
-    let event_id = enqueue(&site).await;
+    let mut lines = log.lines();
+    let line = lines.find(|line| line.contains("XXL-JOB executor"));
+    let address = line.unwrap().split("address=").nth(1).unwrap();
+    let address = address.split_whitespace().next().unwrap();
+    let event_id = enqueue(site).await;
     let trigger = json!({ "jobId": 1, "logId": 1, "executorHandler": PUBLISH, "glueType": "BEAN" });
     let url = post::parse(&format!("http://{address}/run")).unwrap();
     let token = [("XXL-JOB-ACCESS-TOKEN", "t")];
     let limit = Duration::from_secs(10);
-    let answer = post::json(&url, &token, trigger.to_string().into(), limit)
-        .await
-        .unwrap();
-    assert_eq!(answer.1, r#"{"code":200,"msg":null}"#);
-    is_published(&site, &event_id).await;
+    let answer = post::json(&url, &token, trigger.to_string().into(), limit).await;
+    assert_eq!(answer.unwrap().1, r#"{"code":200,"msg":null}"#);
+    is_published(site, &event_id).await;
 }

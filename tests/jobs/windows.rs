@@ -36,104 +36,110 @@ fn assert_near(found: f64, expected: f64) {
     );
 }
 
+/// Points and metres of each hour of the walk, computed elsewhere by another formula.
+const HOURS: [(i64, f64); 5] = [
+    (40, 491.367_909_6),
+    (137, 1_800.869_813_4),
+    (55, 538.332_485_8),
+    (227, 2_330.653_989_3),
+    (54, 1_081.666_766_8),
+];
+
 #[tokio::test]
 async fn a_days_walk_is_five_windows_and_a_late_point_a_further_revision() {
-    // Points and metres of each hour, computed elsewhere by another formula.
-    const HOURS: [(i64, f64); 5] = [
-        (40, 491.367_909_6),
-        (137, 1_800.869_813_4),
-        (55, 538.332_485_8),
-        (227, 2_330.653_989_3),
-        (54, 1_081.666_766_8),
-    ];
     on_each(async |database| {
         let mut history = History::new(&database).await;
         let jobs = jobs(&database, "a").await;
-        assert_eq!(run(&jobs).await, "0 reports read, 0 windows closed");
         let walk = track("hike");
-        let mut shuffled = walk.clone();
-        let mut random = Random::new("a day's walk");
-        for last in (1..shuffled.len()).rev() {
-            let other = random.below(last as u64 + 1);
-            shuffled.swap(last, usize::try_from(other).unwrap());
-        }
-        let rows: Vec<_> = shuffled
-            .iter()
-            .map(|point| history.row("walker", point, None))
-            .collect();
-        history.insert(&rows).await;
-        // What no cursor has passed may have others in front of it that come later.
-        assert_eq!(run(&jobs).await, "0 reports read, 0 windows closed");
-        history.advance(0, 2, 513).await;
-        assert_eq!(run(&jobs).await, "0 reports read, 0 windows closed");
-        history.advance(1, 2, 100).await;
-        let read = run(&jobs).await;
-        assert!(read.starts_with("100 reports read, 5 windows"), "{read}");
-        history.advance(1, 2, 600).await;
-        history.advance(0, 2, 600).await;
-        assert_eq!(run(&jobs).await, "413 reports read, 5 windows closed");
-        let summaries = history.summaries().await;
-        assert_eq!(summaries.len(), 5);
-        for ((revision, points, distance_m), (count, expected)) in summaries.iter().zip(HOURS) {
-            assert_eq!((*revision, *points), (2, count));
-            assert_near(*distance_m, expected);
-        }
-        assert_eq!(run(&jobs).await, "0 reports read, 0 windows closed");
-
-        let events = history.events(CLOSED).await;
-        assert_eq!(events.len(), 10);
-        let last = &events[9]["data"];
-        assert_eq!(
-            (&last["product_id"], &last["device_name"]),
-            (&"P".into(), &"walker".into())
-        );
-        assert_eq!(last["window_start"], "2010-10-03T13:00:00.000Z");
-        assert_eq!(last["window_end"], "2010-10-03T14:00:00.000Z");
-        assert_eq!(
-            (&last["revision"], &last["points"]),
-            (&2.into(), &54.into())
-        );
-        assert_eq!(last["last"]["latitude"], walk[512].latitude);
-        assert_eq!(last["first"]["longitude"], walk[512 - 53].longitude);
-        assert_near(last["distance_m"].as_f64().unwrap(), HOURS[4].1);
-
-        // Between two points of the second hour, and once more a point without a fix.
-        let (before, after) = (walk[100], walk[101]);
-        let between = Point {
-            at_ms: before.at_ms + 1,
-            latitude: before.latitude + 0.01,
-            longitude: before.longitude,
-        };
-        let mut late = vec![history.row("walker", &between, Some(3.5))];
-        let mut lost = history.row("walker", &between, None);
-        (lost.flags, lost.latitude, lost.longitude) = (1, 0.0, 0.0);
-        late.push(lost);
-        for row in &mut late {
-            row.sequence += 600 - 513;
-        }
-        history.insert(&late).await;
-        history.advance(0, 2, 700).await;
-        history.advance(1, 2, 700).await;
-        assert_eq!(run(&jobs).await, "2 reports read, 1 windows closed");
-        let detour = metres(&before, &between) + metres(&between, &after) - metres(&before, &after);
-        let summaries = history.summaries().await;
-        let (revision, points, distance_m) = summaries[1];
-        assert_eq!((revision, points), (3, 139));
-        assert_near(distance_m, HOURS[1].1 + detour);
-        assert!(
-            summaries
-                .iter()
-                .enumerate()
-                .all(|(at, summary)| at == 1 || summary.0 == 2)
-        );
-        let told = history.events(CLOSED).await.pop().unwrap();
-        assert_eq!(
-            (&told["data"]["revision"], &told["data"]["valid"]),
-            (&3.into(), &138.into())
-        );
-        assert_eq!(told["data"]["speed_max_mps"], 3.5);
+        shuffled_in_two_shards(&mut history, &jobs, &walk).await;
+        is_summed_up_twice(&history, &walk).await;
+        a_late_point_opens_its_window(&mut history, &jobs, &walk).await;
     })
     .await;
+}
+
+/// All points in some order, and a job that is run before, amid and behind them.
+async fn shuffled_in_two_shards(history: &mut History, jobs: &Jobs, walk: &[Point]) {
+    assert_eq!(run(jobs).await, "0 reports read, 0 windows closed");
+    let mut shuffled = walk.to_vec();
+    let mut random = Random::new("a day's walk");
+    for last in (1..shuffled.len()).rev() {
+        let other = random.below(last as u64 + 1);
+        shuffled.swap(last, usize::try_from(other).unwrap());
+    }
+    let rows = shuffled
+        .iter()
+        .map(|point| history.row("walker", point, None));
+    let rows: Vec<_> = rows.collect();
+    history.insert(&rows).await;
+    // What no cursor has passed may have others in front of it that come later.
+    assert_eq!(run(jobs).await, "0 reports read, 0 windows closed");
+    history.advance(0, 2, 513).await;
+    assert_eq!(run(jobs).await, "0 reports read, 0 windows closed");
+    history.advance(1, 2, 100).await;
+    let read = run(jobs).await;
+    assert!(read.starts_with("100 reports read, 5 windows"), "{read}");
+    history.advance(1, 2, 600).await;
+    history.advance(0, 2, 600).await;
+    assert_eq!(run(jobs).await, "413 reports read, 5 windows closed");
+    assert_eq!(run(jobs).await, "0 reports read, 0 windows closed");
+}
+
+async fn is_summed_up_twice(history: &History, walk: &[Point]) {
+    let summaries = history.summaries().await;
+    assert_eq!(summaries.len(), 5);
+    for ((revision, points, distance_m), (count, expected)) in summaries.iter().zip(HOURS) {
+        assert_eq!((*revision, *points), (2, count));
+        assert_near(*distance_m, expected);
+    }
+    let events = history.events(CLOSED).await;
+    assert_eq!(events.len(), 10);
+    let last = &events[9]["data"];
+    let device = (&last["product_id"], &last["device_name"]);
+    assert_eq!(device, (&"P".into(), &"walker".into()));
+    assert_eq!(last["window_start"], "2010-10-03T13:00:00.000Z");
+    assert_eq!(last["window_end"], "2010-10-03T14:00:00.000Z");
+    let counts = (&last["revision"], &last["points"]);
+    assert_eq!(counts, (&2.into(), &54.into()));
+    assert_eq!(last["last"]["latitude"], walk[512].latitude);
+    assert_eq!(last["first"]["longitude"], walk[512 - 53].longitude);
+    assert_near(last["distance_m"].as_f64().unwrap(), HOURS[4].1);
+}
+
+/// A point between two of the second hour, and once more one without a fix.
+async fn a_late_point_opens_its_window(history: &mut History, jobs: &Jobs, walk: &[Point]) {
+    let (before, after) = (walk[100], walk[101]);
+    let between = Point {
+        at_ms: before.at_ms + 1,
+        latitude: before.latitude + 0.01,
+        longitude: before.longitude,
+    };
+    let mut late = vec![history.row("walker", &between, Some(3.5))];
+    let mut lost = history.row("walker", &between, None);
+    (lost.flags, lost.latitude, lost.longitude) = (1, 0.0, 0.0);
+    late.push(lost);
+    for row in &mut late {
+        row.sequence += 600 - 513;
+    }
+    history.insert(&late).await;
+    history.advance(0, 2, 700).await;
+    history.advance(1, 2, 700).await;
+    assert_eq!(run(jobs).await, "2 reports read, 1 windows closed");
+    let detour = metres(&before, &between) + metres(&between, &after) - metres(&before, &after);
+    let summaries = history.summaries().await;
+    let (revision, points, distance_m) = summaries[1];
+    assert_eq!((revision, points), (3, 139));
+    assert_near(distance_m, HOURS[1].1 + detour);
+    let others = summaries.iter().enumerate().filter(|(at, _)| *at != 1);
+    assert!(
+        others
+            .map(|(_, summary)| summary.0)
+            .all(|revision| revision == 2)
+    );
+    let told = history.events(CLOSED).await.pop().unwrap();
+    let counts = (&told["data"]["revision"], &told["data"]["valid"]);
+    assert_eq!(counts, (&3.into(), &138.into()));
+    assert_eq!(told["data"]["speed_max_mps"], 3.5);
 }
 
 #[tokio::test]
