@@ -150,3 +150,47 @@ impl Config {
         urls.filter_map(|url| net::post::parse(url).ok()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_name_their_keys() {
+        assert_eq!(Config::default().validate(), Vec::<String>::new());
+        let wrong = r#"
+            run_limit_s = 0
+            lease_ms = 1
+            retention_s = 0
+            window_s = 0
+            grace_s = 9999999
+            xxl_listen = "0.0.0.0:9999"
+            xxl_admin = ["ftp://a/"]
+            xxl_app = ""
+            [[speed]]
+            name = ""
+            limit_mps = -1.0
+        "#;
+        let faults = toml::from_str::<Config>(wrong).unwrap().validate();
+        for key in [
+            "run_limit_s",
+            "lease_ms",
+            "window_s",
+            "grace_s",
+            "speed: name",
+            "limit_mps",
+            "over_mps",
+            "xxl_token",
+            "xxl_app",
+            "xxl_admin",
+        ] {
+            assert!(
+                faults.iter().any(|fault| fault.contains(key)),
+                "{key}: {faults:?}"
+            );
+        }
+        let alone = r#"xxl_admin = ["http://a/xxl-job-admin"]"#;
+        let faults = toml::from_str::<Config>(alone).unwrap().validate();
+        assert_eq!(faults, ["xxl_listen: expected an address beside xxl_admin"]);
+    }
+}

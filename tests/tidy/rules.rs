@@ -75,6 +75,7 @@ const LAYERS: &[Layer] = &[
             "word",
             "service",
             "pure",
+            "meaning",
             "edge",
             "routing",
             "dead letters",

@@ -6,7 +6,7 @@ use super::{Store, callbacks, lock, ms};
 use crate::database::Transaction;
 use crate::jobs::error::Error;
 use crate::jobs::run::{Ended, Line, Outcome, Request, Run};
-use crate::jobs::statement::{Row, execute, rows};
+use crate::jobs::statement::{Row, Value, execute, rows};
 
 const ADD: &str = "INSERT INTO job_run (id, name, params, cause, node, outcome, message, \
      log_id, log_ms, queued_ms, started_ms, ended_ms, lease_until_ms) \
@@ -167,7 +167,7 @@ impl Store {
     pub async fn runs(&self, name: Option<&str>, limit: i64) -> Result<Vec<Run>, Error> {
         self.within(async {
             let mut on = self.pool.begin().await?;
-            let name = super::super::statement::Value::Text(name);
+            let name = Value::Text(name);
             let rows = rows(&mut on, LAST, &[name, limit.into()]).await?;
             on.rollback().await?;
             rows.iter().map(read).collect()

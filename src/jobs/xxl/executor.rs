@@ -77,7 +77,7 @@ impl Executor {
 
     /// Whether nothing runs and nothing waits.
     pub(super) fn is_idle(&self) -> bool {
-        self.lanes().is_empty()
+        !self.lanes().values().any(Lane::is_busy)
     }
 
     /// Keeps what waits from being taken for abandoned, until the node stops.
