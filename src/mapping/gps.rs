@@ -19,6 +19,8 @@ pub enum GpsEvent {
     TripStopped,
     /// It is faster than it may be.
     SpeedExceeded,
+    /// It has stood for as long as a rule says.
+    StopDetected,
     /// A window of its reports is closed.
     WindowClosed,
 }
@@ -34,6 +36,7 @@ impl GpsEvent {
             Self::TripStarted => "gps.trip.started",
             Self::TripStopped => "gps.trip.stopped",
             Self::SpeedExceeded => "gps.speed.exceeded",
+            Self::StopDetected => "gps.stop.detected",
             Self::WindowClosed => "gps.window.closed",
         }
     }

@@ -116,7 +116,11 @@ async fn everything_is_told(history: &History, drive: &[Point], speeds: &[f64]) 
     assert!(!begun.is_empty(), "too slow for the rule: {speeds:?}");
     assert_eq!(told(history, "gps.speed.exceeded").await, iso8601(&begun));
     let exceeded = history.events("gps.speed.exceeded").await;
-    assert!(exceeded.iter().all(|event| event["data"]["rule"] == "town"));
+    assert!(
+        exceeded
+            .iter()
+            .all(|event| event["data"]["limit_mps"] == 12.0)
+    );
 
     let corner = Point {
         at_ms: 0,
@@ -135,7 +139,7 @@ async fn everything_is_told(history: &History, drive: &[Point], speeds: &[f64]) 
     );
     assert_eq!(told(history, "gps.geofence.left").await, iso8601(&left));
 
-    let stopped = history.events("gps.trip.stopped").await;
+    let stopped = history.events("gps.stop.detected").await;
     assert!(!stopped.is_empty());
     stopped.len()
 }

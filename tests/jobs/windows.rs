@@ -137,7 +137,7 @@ async fn a_late_point_opens_its_window(history: &mut History, jobs: &Jobs, walk:
             .all(|revision| revision == 2)
     );
     let told = history.events(CLOSED).await.pop().unwrap();
-    let counts = (&told["data"]["revision"], &told["data"]["valid"]);
+    let counts = (&told["data"]["revision"], &told["data"]["valid_points"]);
     assert_eq!(counts, (&3.into(), &138.into()));
     assert_eq!(told["data"]["speed_max_mps"], 3.5);
 }

@@ -13,7 +13,7 @@ pub(super) struct Sample {
     pub(super) flags: Flags,
 }
 
-/// A place and when, in the coordinate system that it was reported in.
+/// A place, in WGS84, and when.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Place {
     pub(super) at_ms: i64,
@@ -46,19 +46,19 @@ impl Summary {
                 continue;
             }
             summary.valid += 1;
-            let place = Place {
-                at_ms: sample.at_ms,
-                latitude: sample.latitude,
-                longitude: sample.longitude,
-            };
-            summary.first.get_or_insert(place);
-            summary.last = Some(place);
             let (latitude, longitude) = convert(
                 sample.system,
                 System::Wgs84,
                 sample.latitude,
                 sample.longitude,
             );
+            let place = Place {
+                at_ms: sample.at_ms,
+                latitude,
+                longitude,
+            };
+            summary.first.get_or_insert(place);
+            summary.last = Some(place);
             let here = Point {
                 latitude,
                 longitude,

@@ -13,7 +13,7 @@ use crate::event::Timestamp;
 use crate::jobs::config::Config;
 use crate::mapping::GpsEvent;
 use crate::outbox::store::Event;
-use crate::position::{Change, Fences, Fix, Report, Track, TripConfig, Watching};
+use crate::position::{Change, Fences, Report, Track, TripConfig, Watching};
 
 /// All rules of a configuration.
 #[derive(Debug, Clone, Default)]
@@ -44,12 +44,11 @@ pub(super) struct Origin<'a> {
 struct Exceeded<'a> {
     product_id: &'a str,
     device_name: &'a str,
-    rule: &'a str,
-    limit_mps: f64,
-    speed_mps: f64,
     at: Timestamp,
     latitude: f64,
     longitude: f64,
+    speed_mps: f64,
+    limit_mps: f64,
 }
 
 #[derive(Serialize)]
@@ -63,32 +62,13 @@ struct Crossed<'a> {
 }
 
 #[derive(Serialize)]
-struct Place {
+struct Stands<'a> {
+    product_id: &'a str,
+    device_name: &'a str,
+    since: Timestamp,
     at: Timestamp,
     latitude: f64,
     longitude: f64,
-}
-
-#[derive(Serialize)]
-struct Stopped<'a> {
-    product_id: &'a str,
-    device_name: &'a str,
-    start: Place,
-    end: Place,
-    distance_m: f64,
-    points: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    speed_max_mps: Option<f64>,
-}
-
-impl From<&Fix> for Place {
-    fn from(fix: &Fix) -> Self {
-        Self {
-            at: Timestamp(fix.at_ms),
-            latitude: fix.latitude,
-            longitude: fix.longitude,
-        }
-    }
 }
 
 impl Rules {
@@ -128,7 +108,7 @@ impl Watch {
             }
         }
         let told = step.changes.iter();
-        events.extend(told.filter_map(|change| changed(change, report, origin)));
+        events.extend(told.filter_map(|change| changed(change, report, origin, rules.stop)));
         events
     }
 
@@ -147,20 +127,24 @@ impl Watch {
         let data = Exceeded {
             product_id: report.device.product(),
             device_name: report.device.name(),
-            rule: &rule.name,
-            limit_mps: rule.limit_mps,
-            speed_mps,
             at: Timestamp(report.at_ms()),
             latitude: point.latitude,
             longitude: point.longitude,
+            speed_mps,
+            limit_mps: rule.limit_mps,
         };
         let distinct = [kind.name(), &rule.name];
         Some(of_report(kind, report, origin, &distinct, data))
     }
 }
 
-/// The same identity as the event that the GPS worker makes of the same change: a fence or a stop that both watch is told once.
-fn changed(change: &Change, report: &Report, origin: &Origin<'_>) -> Option<Event> {
+/// Fences have the same identity as the event that the GPS worker makes of the same change: one that both watch is told once.
+fn changed(
+    change: &Change,
+    report: &Report,
+    origin: &Origin<'_>,
+    stop: Option<TripConfig>,
+) -> Option<Event> {
     let (product_id, device_name) = (report.device.product(), report.device.name());
     let crossed = |kind: GpsEvent, fence: &str| {
         let point = report.point();
@@ -178,22 +162,16 @@ fn changed(change: &Change, report: &Report, origin: &Origin<'_>) -> Option<Even
         Change::FenceEntered { fence } => crossed(GpsEvent::GeofenceEntered, fence),
         Change::FenceLeft { fence } => crossed(GpsEvent::GeofenceLeft, fence),
         Change::TripStarted { .. } => None,
-        Change::TripStopped {
-            start,
-            end,
-            distance_m,
-            points,
-            speed_max_mps,
-        } => {
-            let kind = GpsEvent::TripStopped;
-            let data = Stopped {
+        Change::TripStopped { end, .. } => {
+            let kind = GpsEvent::StopDetected;
+            let stands_ms = stop?.stop_s.saturating_mul(1_000);
+            let data = Stands {
                 product_id,
                 device_name,
-                start: start.into(),
-                end: end.into(),
-                distance_m: *distance_m,
-                points: *points,
-                speed_max_mps: *speed_max_mps,
+                since: Timestamp(end.at_ms),
+                at: Timestamp(end.at_ms.saturating_add(stands_ms)),
+                latitude: end.latitude,
+                longitude: end.longitude,
             };
             Some(of_report(kind, report, origin, &[kind.name()], data))
         }

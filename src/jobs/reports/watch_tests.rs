@@ -67,7 +67,7 @@ fn a_device_that_is_too_fast_is_told_once_until_it_was_slow_again() {
         for event in events {
             assert_eq!(event.subject, "gps.speed.exceeded.P.D");
             let body: serde_json::Value = serde_json::from_slice(&event.payload).unwrap();
-            assert_eq!(body["data"]["rule"], "town");
+            assert_eq!(body["data"]["limit_mps"], 14.0);
             assert_eq!(body["data"]["speed_mps"], speed.unwrap());
         }
     }

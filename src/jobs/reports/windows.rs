@@ -75,7 +75,7 @@ struct Closed<'a> {
     window_end: Timestamp,
     revision: i64,
     points: i64,
-    valid: i64,
+    valid_points: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     first: Option<At>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -235,7 +235,7 @@ fn closed(window: &Window, end_ms: i64, revision: i64, summary: &Summary) -> Eve
         window_end: end,
         revision,
         points: summary.points,
-        valid: summary.valid,
+        valid_points: summary.valid,
         first: summary.first.map(at),
         last: summary.last.map(at),
         distance_m: summary.distance_m,

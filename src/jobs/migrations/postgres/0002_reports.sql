@@ -24,7 +24,7 @@ CREATE TABLE gps_summary (
     window_end_ms BIGINT NOT NULL,
     revision BIGINT NOT NULL,
     points BIGINT NOT NULL,
-    -- With a fix and a time that can be: the following is about these.
+    -- With a fix and a time that can be: the following is about these, in WGS84.
     valid BIGINT NOT NULL,
     first_ms BIGINT,
     first_latitude DOUBLE PRECISION,
