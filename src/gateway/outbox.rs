@@ -6,7 +6,6 @@ use anyhow::{Context, Result};
 
 use super::parts::Parts;
 use crate::database::{self, Pool};
-use crate::mapping::Profile;
 use crate::outbox::publisher::Any;
 use crate::outbox::store::Store;
 use crate::outbox::{Metrics, Relay};
@@ -36,15 +35,16 @@ impl Parts<'_> {
         Ok(())
     }
 
-    /// The outbox as every node of the device profile looks at it, also one that does not empty it: what one of them finds is told for
-    /// all.
+    /// The outbox as it is looked at by every node that works with it, also one that does not empty it: what one of them finds is
+    /// told for all.
     pub(super) async fn outbox_of_health(&self) -> Result<Option<Store>> {
-        if self.config.profile != Profile::Device {
+        let config = self.config;
+        if !config.writes_reports() && !config.empties_outbox() && !config.runs_jobs() {
             return Ok(None);
         }
         let config = database::Config {
             connections_max: 1,
-            ..self.config.database.shared()
+            ..config.database.clone()
         };
         let pool = Pool::open(&config)
             .await
