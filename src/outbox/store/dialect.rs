@@ -35,12 +35,14 @@ pub(super) fn list<N: Into<i64>>(numbers: impl IntoIterator<Item = N>) -> String
 pub(super) fn place(type_: &str, id: &str) -> (i64, i16) {
     const SEED: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;
+    const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
     // No text has this byte, so no type runs into an id.
     let bytes = type_.bytes().chain([0xff]).chain(id.bytes());
     let hash = bytes.fold(SEED, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(PRIME)
     });
-    let shard = i16::try_from(hash >> 58).unwrap_or(0);
+    // What names differ in, which is their end, has not reached the upper bits of the hash: they are mixed for the shard.
+    let shard = i16::try_from(hash.wrapping_mul(MIX) >> 58).unwrap_or(0);
     (i64::from_ne_bytes(hash.to_ne_bytes()), shard)
 }
 
@@ -133,12 +135,19 @@ mod tests {
             "the hash is another one"
         );
         assert_ne!(place("ab", "c").0, place("a", "bc").0);
-        let mut counts = [0; 64];
-        for number in 0..6_400 {
-            let (_, shard) = place("device", &format!("p/{number}"));
-            counts[usize::try_from(shard).unwrap()] += 1;
+        let names: [fn(u32) -> String; 3] = [
+            |number| format!("p/{number}"),
+            |number| format!("product-{}/d", number),
+            |number| format!("p/{number:012x}"),
+        ];
+        for name in names {
+            let mut counts = [0; 64];
+            for number in 0..6_400 {
+                let (_, shard) = place("device", &name(number));
+                counts[usize::try_from(shard).unwrap()] += 1;
+            }
+            let fair = |count: &i32| (50..200).contains(count);
+            assert!(counts.iter().all(fair), "{}: {counts:?}", name(0));
         }
-        let fair = |count: &i32| (50..200).contains(count);
-        assert!(counts.iter().all(fair), "{counts:?}");
     }
 }

@@ -2,7 +2,7 @@
 -- Names are told apart to the letter, as everywhere else.
 
 -- owner is the run that has the lock, empty if nobody has it; it is anybody's when lease_until_ms has passed.
-CREATE TABLE job_lock (
+CREATE TABLE IF NOT EXISTS job_lock (
     name VARCHAR(64) NOT NULL PRIMARY KEY,
     owner VARCHAR(36) NOT NULL,
     lease_until_ms BIGINT NOT NULL,
@@ -10,7 +10,7 @@ CREATE TABLE job_lock (
 ) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- Whose lease has passed before it ended was run by a node that is gone.
-CREATE TABLE job_run (
+CREATE TABLE IF NOT EXISTS job_run (
     id VARCHAR(36) NOT NULL PRIMARY KEY,
     name VARCHAR(64) NOT NULL,
     params TEXT NOT NULL,
@@ -23,14 +23,14 @@ CREATE TABLE job_run (
     queued_ms BIGINT NOT NULL,
     started_ms BIGINT,
     ended_ms BIGINT,
-    lease_until_ms BIGINT NOT NULL
+    lease_until_ms BIGINT NOT NULL,
+    INDEX job_run_ended (ended_ms),
+    INDEX job_run_queued (queued_ms),
+    INDEX job_run_log (log_id)
 ) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
-CREATE INDEX job_run_ended ON job_run (ended_ms);
-CREATE INDEX job_run_queued ON job_run (queued_ms);
-CREATE INDEX job_run_log ON job_run (log_id);
 
-CREATE TABLE job_line (
+CREATE TABLE IF NOT EXISTS job_line (
     run_id VARCHAR(36) NOT NULL,
     line_no BIGINT NOT NULL,
     at_ms BIGINT NOT NULL,
@@ -39,14 +39,14 @@ CREATE TABLE job_line (
 ) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- Gone when the scheduler has taken it; nobody else sends it before due_ms.
-CREATE TABLE job_callback (
+CREATE TABLE IF NOT EXISTS job_callback (
     run_id VARCHAR(36) NOT NULL PRIMARY KEY,
     log_id BIGINT NOT NULL,
     log_ms BIGINT NOT NULL,
     code BIGINT NOT NULL,
     message TEXT NOT NULL,
     created_ms BIGINT NOT NULL,
-    due_ms BIGINT NOT NULL
+    due_ms BIGINT NOT NULL,
+    INDEX job_callback_due (due_ms)
 ) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
-CREATE INDEX job_callback_due ON job_callback (due_ms);

@@ -2,7 +2,7 @@
 -- Names of devices are bytes, as in gps_report: every collation makes some of them the same.
 
 -- Up to which report a job has come: the stream's time of creation, the sequence there, the place in the message.
-CREATE TABLE job_position (
+CREATE TABLE IF NOT EXISTS job_position (
     name VARCHAR(64) NOT NULL PRIMARY KEY,
     stream_created_ns BIGINT NOT NULL,
     sequence BIGINT NOT NULL,
@@ -10,7 +10,7 @@ CREATE TABLE job_position (
 ) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- Windows with reports that no summary has yet.
-CREATE TABLE gps_window (
+CREATE TABLE IF NOT EXISTS gps_window (
     window_start_ms BIGINT NOT NULL,
     product_id VARBINARY(128) NOT NULL,
     device_name VARBINARY(128) NOT NULL,
@@ -18,7 +18,7 @@ CREATE TABLE gps_window (
 ) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- What a device reported in a window, as often revised as reports came for it after it was closed.
-CREATE TABLE gps_summary (
+CREATE TABLE IF NOT EXISTS gps_summary (
     product_id VARBINARY(128) NOT NULL,
     device_name VARBINARY(128) NOT NULL,
     window_start_ms BIGINT NOT NULL,
@@ -40,7 +40,7 @@ CREATE TABLE gps_summary (
 ) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
 
 -- Which rules a device breaks now, as JSON.
-CREATE TABLE gps_watch (
+CREATE TABLE IF NOT EXISTS gps_watch (
     product_id VARBINARY(128) NOT NULL,
     device_name VARBINARY(128) NOT NULL,
     state TEXT NOT NULL,
