@@ -299,8 +299,11 @@ fn downlinks() {
 #[test]
 fn the_example_of_an_own_file() {
     let readme = include_str!("../subjects/README.md");
-    let (_, example) = readme.split_once("```toml\n").expect("an example");
-    let (example, _) = example.split_once("```").expect("its end");
+    let mut examples = readme.split("```toml\n").skip(1);
+    let example = examples.find(|example| example.contains("[[rule]]"));
+    let (example, _) = example
+        .and_then(|example| example.split_once("```"))
+        .expect("an example");
     let mapping =
         Mapping::load(&Settings::default(), Some(("README.md", example))).expect("a right example");
     assert_eq!(

@@ -97,7 +97,7 @@ async fn g38_labels_are_words_of_ours_and_names_of_the_configuration() {
         }
     }
     let known = [
-        "durable", "kind", "le", "limit", "name", "origin", "outcome", "reason", "receiver",
+        "durable", "job", "kind", "le", "limit", "name", "origin", "outcome", "reason", "receiver",
         "replicas", "storage", "stream",
     ];
     for name in labels.keys() {
