@@ -1,12 +1,14 @@
 //! Composition root: builds every part, wires them, starts them, drains them. No logic of its own.
 //!
-//! `lifecycle` is a gateway from start to drain, `parts` what it is built of, `events`, `gps`, `outbox` and `jobs` the roles of
+//! `lifecycle` is a gateway from start to drain, `parts` what it is built of, `operator` what it
+//! has for whoever looks after it, `events`, `gps`, `outbox` and `jobs` the roles of
 //! those names.
 
 mod events;
 mod gps;
 mod jobs;
 mod lifecycle;
+mod operator;
 mod outbox;
 mod parts;
 

@@ -13,22 +13,20 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::lifecycle::Gateway;
-use crate::admin::Admin;
 use crate::auth::Authenticator;
 use crate::config::Config;
 use crate::connection::{self, Shared};
-use crate::dlq::{Collector, DeadLetters, Shelf};
+use crate::dlq::DeadLetters;
 use crate::downlink::{self, Finished, Lifetimes, Live, Reports, Retained, Shares};
 use crate::expiry::Janitor;
-use crate::health::{self, Health, Readiness};
-use crate::jetstream::provision::{Stream, Watch};
+use crate::jetstream::provision::Stream;
 use crate::jetstream::{Bucket, Feed, Fence, Link, Publisher, Reader, publisher, pulse};
 use crate::jobs::Jobs;
 use crate::mapping::{Mapping, Profile};
 use crate::net::{Accepted, Address, Bound, Connections, Listener, Renewal};
 use crate::outbox::Relay;
 use crate::outbox::publisher::Any;
-use crate::outbox::store::{Store, Wake};
+use crate::outbox::store::Wake;
 use crate::ownership::{self, Ownership, Wills};
 use crate::router::Router;
 use crate::rpc::{self, Board, Desk};
@@ -36,7 +34,7 @@ use crate::session;
 use crate::status::Status;
 use crate::tasks::{OnExit, Tasks};
 use crate::telemetry;
-use crate::telemetry::otlp::{self, Spans};
+use crate::telemetry::otlp::Spans;
 use crate::uplink::Uplink;
 
 /// What a PUBLISH adds in NATS to its payload: subject, headers, user properties. Kept free below `max_payload`.
@@ -44,7 +42,7 @@ const NATS_HEADROOM_BYTES: usize = 8 * 1024;
 /// Shards of a status stream: one device's events stay in order in any number; one is enough for a storm.
 const STATUS_SHARDS: usize = 1;
 /// The stream of dead letters.
-const DEAD_LETTERS: &str = "DLQ";
+pub(super) const DEAD_LETTERS: &str = "DLQ";
 /// Sessions without a connection that are cared for at once, beyond those already under way.
 const ORPHANS_MAX: usize = 64;
 
@@ -137,84 +135,6 @@ impl Parts<'_> {
             link: self.link,
             draining,
         })
-    }
-
-    /// Streams and durables are looked after, and what falls out of durables is kept.
-    pub(super) fn start_watch(&mut self, watch: Watch) {
-        watch.register(&mut self.metrics);
-        let run = watch.run(self.services_stop.clone());
-        self.services.spawn("watch", OnExit::Shutdown, run);
-        let durables = self.mapping.durables.iter();
-        let durables = durables.filter(|durable| durable.dead_letters);
-        let durables = durables.map(|durable| (durable.stream.clone(), durable.name.clone()));
-        let collector = Collector::new(&self.link, durables.collect(), self.spans.clone());
-        collector.register(&mut self.metrics);
-        let run = collector.run(self.services_stop.clone());
-        self.services.spawn("dead letters", OnExit::Shutdown, run);
-    }
-
-    /// The operator's HTTP port, and what it tells about.
-    pub(super) async fn start_admin(
-        &mut self,
-        http: TcpListener,
-        streams: Vec<Stream>,
-        uplink: Option<Publisher>,
-        draining: &Arc<AtomicBool>,
-        node: Box<str>,
-    ) -> Result<()> {
-        let readiness = Readiness {
-            link: self.link.clone(),
-            streams: streams.into(),
-            uplink,
-            draining: Arc::clone(draining),
-        };
-        let outbox = self.outbox_of_health().await?;
-        let health = self.start_health(&readiness, node, outbox)?;
-        let admin = Admin {
-            readiness,
-            health,
-            shelf: Shelf::new(&self.link),
-            outbox: self.outbox.as_ref().map(|relay| relay.store.clone()),
-            jobs: self.jobs.clone(),
-            registry: std::mem::take(&mut self.metrics),
-        };
-        let run = admin.run(http, self.services_stop.clone());
-        self.services.spawn("admin", OnExit::Shutdown, run);
-        Ok(())
-    }
-
-    fn start_health(
-        &mut self,
-        readiness: &Readiness,
-        node: Box<str>,
-        outbox: Option<Store>,
-    ) -> Result<Health> {
-        let durables = self.mapping.durables.iter();
-        let durables = durables.map(|own| (own.stream.clone(), own.name.clone()));
-        let parts = health::Parts {
-            config: self.config.alarm.clone(),
-            link: self.link.clone(),
-            readiness: readiness.clone(),
-            durables: durables.collect(),
-            uplink_stream: self.uplink_stream()?,
-            dead_letter_stream: DEAD_LETTERS,
-            outbox,
-            nodes: ownership::NODES,
-            node,
-        };
-        let (metrics, tasks) = (&mut self.metrics, &self.services);
-        Ok(Health::start(parts, metrics, tasks, &self.services_stop))
-    }
-
-    /// Where spans are left; nothing runs for them unless they are exported.
-    pub(super) fn start_spans(&mut self) -> Result<()> {
-        if let Some((spans, exporter)) = otlp::start(&self.config.telemetry)? {
-            exporter.register(&mut self.metrics);
-            let run = exporter.run(self.services_stop.clone());
-            self.services.spawn("spans", OnExit::Shutdown, run);
-            self.spans = spans;
-        }
-        Ok(())
     }
 
     /// Where there are certificates; otherwise SIGHUP keeps its usual meaning.

@@ -31,7 +31,11 @@ async fn site() -> Site {
         format!("{address}, proxy_protocol = true"),
     ];
     let limit = HANDSHAKE.as_millis().to_string();
-    let settings = [("JETWAY_CONNECTION_HANDSHAKE_TIMEOUT_MS", limit.as_str())];
+    let settings = [
+        ("JETWAY_CONNECTION_HANDSHAKE_TIMEOUT_MS", limit.as_str()),
+        // Whose connections to the database come as they are needed are descriptors, too.
+        ("JETWAY_ROLES", r#"["gateway"]"#),
+    ];
     Site::start(pki, ca, client_ca, &listeners, &settings).await
 }
 

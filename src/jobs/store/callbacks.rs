@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Store, ms};
+use super::Store;
+use super::tables::ms;
 use crate::database::Transaction;
 use crate::jobs::error::Error;
 use crate::jobs::run::Outcome;

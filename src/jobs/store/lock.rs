@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use super::{Store, ms};
+use super::Store;
+use super::tables::ms;
 use crate::database::Transaction;
 use crate::jobs::error::Error;
 use crate::jobs::run::{Cause, Outcome, Request};
@@ -82,7 +83,7 @@ impl Store {
         let (id, name) = (&*request.id, &*request.name);
         self.within(async {
             let mut on = self.pool.begin().await?;
-            let is_ours = hold(&mut on, name, id, self.lease).await?;
+            let is_ours = hold(&mut on, name, id, self.lease()).await?;
             let is_open = execute(&mut on, RENEW, &[lease_ms.into(), id.into()]).await? == 1;
             on.commit().await?;
             Ok(is_ours && is_open)

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Store, callbacks, lock, ms};
+use super::tables::ms;
+use super::{Store, callbacks, lock};
 use crate::database::Transaction;
 use crate::jobs::error::Error;
 use crate::jobs::run::{Ended, Line, Outcome, Request, Run};
