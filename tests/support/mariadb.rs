@@ -30,9 +30,10 @@ impl MariaDb {
         .await
     }
 
-    /// Starts one that keeps what it confirmed, as in production.
+    /// Starts one that keeps what it confirmed, with memory as in production.
     pub async fn start_durable() -> Self {
-        Self::start_with(&[]).await
+        let memory = ["--innodb-buffer-pool-size=1G", "--innodb-log-file-size=1G"];
+        Self::start_with(&memory).await
     }
 
     /// Starts one with these options.

@@ -33,9 +33,9 @@ impl Postgres {
         Self::start_with(&["fsync=off", "full_page_writes=off"]).await
     }
 
-    /// Starts one that keeps what it confirmed, as in production.
+    /// Starts one that keeps what it confirmed, with memory as in production.
     pub async fn start_durable() -> Self {
-        Self::start_with(&[]).await
+        Self::start_with(&["shared_buffers=1GB", "max_wal_size=4GB"]).await
     }
 
     /// Starts one with these settings.
