@@ -89,7 +89,7 @@ phase "system packages" system_packages
 phase "python packages" python_packages
 phase "node packages" node_packages
 phase "format" cargo fmt --check
-phase "lints" cargo clippy --locked --all-targets -- -D warnings
+phase "lints" cargo clippy --locked --all-targets --all-features -- -D warnings
 phase "documentation" documentation
 phase "build" cargo test --locked --no-run
 phase "tests" cargo test --locked
