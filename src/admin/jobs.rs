@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
 use axum::routing::{get, post};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::answer::{Refused, json_body};
 use super::http::Admin;
 use crate::jobs::{Cause, Error, Jobs, PARAMS_BYTES_MAX, Request, Start};
 
@@ -21,15 +22,6 @@ const LIMIT_MAX: i64 = 1_000;
 /// Lines of one answer.
 const LINES: i64 = 1_000;
 
-/// The answer to a request that cannot be done.
-struct Refused(StatusCode, String);
-
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        (self.0, json_body(&json!({ "error": self.1 }))).into_response()
-    }
-}
-
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
         let status = match error {
@@ -38,11 +30,6 @@ impl From<Error> for Refused {
         };
         Self(status, error.in_words())
     }
-}
-
-fn json_body(body: &Value) -> impl IntoResponse + use<> {
-    let text = format!("{body}\n");
-    ([(header::CONTENT_TYPE, "application/json")], text)
 }
 
 /// The routes under `/jobs`.

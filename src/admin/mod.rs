@@ -4,10 +4,12 @@
 //! there, no shard without an answer, not draining. `/health/mq` tells of the services behind the streams, and
 //! nothing here depends on it.
 
+mod answer;
 mod dlq;
 mod http;
 mod jobs;
 mod outbox;
+mod request;
 mod schemas;
 
 pub use http::Admin;

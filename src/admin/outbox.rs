@@ -6,37 +6,15 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
 use axum::routing::{get, post};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::answer::{Refused, json_body};
 use super::http::Admin;
+use super::request::Request;
 use crate::outbox::store::{Action, Error, Filter, Store};
-use crate::telemetry;
-
-/// Rows of one request, unless it says otherwise.
-const LIMIT: usize = 100;
-/// Whatever it says.
-const LIMIT_MAX: usize = 10_000;
-
-/// A request as its query says it.
-struct Request {
-    filter: Filter,
-    after: i64,
-    limit: usize,
-    dry_run: bool,
-}
-
-/// The answer to a request that cannot be done.
-struct Refused(StatusCode, String);
-
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        let body = json!({ "error": self.1 });
-        (self.0, json_body(&body)).into_response()
-    }
-}
 
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
@@ -48,11 +26,6 @@ impl From<Error> for Refused {
     }
 }
 
-fn json_body(body: &Value) -> impl IntoResponse + use<> {
-    let text = format!("{body}\n");
-    ([(header::CONTENT_TYPE, "application/json")], text)
-}
-
 /// The routes under `/outbox`.
 pub(super) fn routes() -> Router<Arc<Admin>> {
     Router::new()
@@ -60,51 +33,6 @@ pub(super) fn routes() -> Router<Arc<Admin>> {
         .route("/outbox/stats", get(stats))
         .route("/outbox/replay", post(replay))
         .route("/outbox/{id}", get(show))
-}
-
-impl Request {
-    /// `changes` if it changes something: then it has to say what, or `all=true`.
-    fn read(query: Option<&str>, changes: bool) -> Result<Self, Refused> {
-        let bad = |fault: String| Refused(StatusCode::BAD_REQUEST, fault);
-        let mut request = Self {
-            filter: Filter::default(),
-            after: 0,
-            limit: LIMIT,
-            dry_run: false,
-        };
-        let mut all = false;
-        let now = telemetry::now_unix_ms();
-        for (key, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
-            let wrong =
-                |expected: &str| bad(format!("{key}: found {value:?}, expected {expected}"));
-            match &*key {
-                "after" if !changes => {
-                    request.after = value.parse().map_err(|_e| wrong("a number"))?;
-                }
-                "limit" => {
-                    let limit = value.parse::<usize>().map_err(|_e| wrong("a number"))?;
-                    request.limit = limit.clamp(1, LIMIT_MAX);
-                }
-                "dry_run" if changes => {
-                    request.dry_run = value.parse().map_err(|_e| wrong("true or false"))?;
-                }
-                "all" if changes => all = value.parse().map_err(|_e| wrong("true or false"))?,
-                _ => {
-                    let known = request.filter.set(&key, &value, now).map_err(bad)?;
-                    if !known {
-                        let keys = Filter::KEYS.join(", ");
-                        return Err(bad(format!(
-                            "{key}: unknown, expected one of {keys}, after, limit, dry_run, all"
-                        )));
-                    }
-                }
-            }
-        }
-        if changes && request.filter.is_empty() && !all {
-            return Err(bad("expected a condition, or all=true".to_owned()));
-        }
-        Ok(request)
-    }
 }
 
 fn store(admin: &Admin) -> Result<&Store, Refused> {
@@ -119,8 +47,11 @@ async fn list(
     State(admin): State<Arc<Admin>>,
     RawQuery(query): RawQuery,
 ) -> Result<impl IntoResponse, Refused> {
-    let request = Request::read(query.as_deref(), false)?;
-    let rows = store(&admin)?.list(&request.filter, request.after, request.limit);
+    let request = Request::<Filter>::read(query.as_deref(), false)?;
+    let rows = {
+        let after = i64::try_from(request.after).unwrap_or(i64::MAX);
+        store(&admin)?.list(&request.filter, after, request.limit)
+    };
     let rows = rows.await?;
     let next = rows.last().filter(|_| rows.len() >= request.limit);
     let next = next.map(|row| row.id);
@@ -161,10 +92,14 @@ async fn act(
 ) -> Result<impl IntoResponse + use<>, Refused> {
     let Request {
         filter,
+        after,
         limit,
         dry_run,
-        ..
-    } = Request::read(query, true)?;
+    } = Request::<Filter>::read(query, true)?;
+    if after > 0 {
+        let words = "after: expected in lists only; what is changed goes on by itself";
+        return Err(Refused(StatusCode::BAD_REQUEST, words.to_owned()));
+    }
     let store = store(admin)?;
     let rows = match dry_run {
         true => store.meant(action, &filter, limit).await?,
