@@ -299,11 +299,10 @@ fn downlinks() {
 #[test]
 fn the_example_of_an_own_file() {
     let readme = include_str!("../subjects/README.md");
-    let mut examples = readme.split("```toml\n").skip(1);
+    let mut examples = (readme.split("```toml\n").skip(1))
+        .filter_map(|rest| rest.split_once("```").map(|(example, _)| example));
     let example = examples.find(|example| example.contains("[[rule]]"));
-    let (example, _) = example
-        .and_then(|example| example.split_once("```"))
-        .expect("an example");
+    let example = example.expect("an example of a rule");
     let mapping =
         Mapping::load(&Settings::default(), Some(("README.md", example))).expect("a right example");
     assert_eq!(
