@@ -102,7 +102,8 @@ impl Store {
             return Ok(None);
         };
         let mut found = lanes(&mut transaction, kind, &locked, terms.rows_max / 2).await?;
-        let rest = terms.rows_max - found.len();
+        // Each lane that is due gives one row at least, so there may be more than was asked for.
+        let rest = terms.rows_max.saturating_sub(found.len());
         found.extend(ready(&mut transaction, kind, &locked, rest).await?);
         let owner = format!("{:016x}", telemetry::random_u64());
         let claim = claim(found, owner, &locked, until);
