@@ -59,9 +59,14 @@ impl MariaDb {
         if is_root {
             own.push("--user=root".into());
         }
-        let mut data = OsString::from("--datadir=");
-        data.push(folder.path().join("data"));
-        own.push(data);
+        // A server that starts removes the temporary tables that it finds in its folder for them: in a common one, those of
+        // another server that is just being prepared.
+        for (option, name) in [("--datadir=", "data"), ("--tmpdir=", "tmp")] {
+            let mut option = OsString::from(option);
+            option.push(folder.path().join(name));
+            own.push(option);
+        }
+        fs::create_dir(folder.path().join("tmp")).unwrap();
         prepare(Command::new("mariadb-install-db").args(&own).args([
             "--auth-root-authentication-method=normal",
             "--skip-test-db",
