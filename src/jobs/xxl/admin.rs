@@ -13,6 +13,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::executor::Executor;
 use super::protocol::{Answer, OK, Registration, TOKEN, Told};
+use crate::jobs::Error;
 use crate::jobs::config::Config;
 use crate::jobs::store::Callback;
 use crate::net::post;
@@ -26,7 +27,7 @@ const CLAIM: Duration = Duration::from_secs(10);
 /// How long the admin may take; the same as it gives us.
 const ANSWER: Duration = Duration::from_secs(3);
 /// How long the stop waits for the results of what it ended.
-const LAST_RESULTS: Duration = Duration::from_secs(10);
+const LAST_RESULTS: Duration = Duration::from_secs(3);
 const LAST_LOOK: Duration = Duration::from_millis(20);
 
 /// The one who tells.
@@ -63,8 +64,8 @@ impl Admin {
             loop {
                 tokio::select! {
                     _ = register.tick() => self.register("api/registry").await,
-                    _ = look.tick() => self.tell_results().await,
-                    () = self.executor.jobs.ended.notified() => self.tell_results().await,
+                    _ = look.tick() => drop(self.tell_results().await),
+                    () = self.executor.jobs.ended.notified() => drop(self.tell_results().await),
                 }
             }
         };
@@ -72,10 +73,10 @@ impl Admin {
         self.register("api/registryRemove").await;
         // What the stop ended has results as well; what is not told in time is told by the next start.
         let last = async {
-            while !self.executor.is_idle() {
+            // There is no later look for what the database does not give now.
+            while !self.executor.is_idle() || self.tell_results().await.is_err() {
                 sleep(LAST_LOOK).await;
             }
-            self.tell_results().await;
         };
         drop(timeout(LAST_RESULTS, last).await);
     }
@@ -91,17 +92,18 @@ impl Admin {
         }
     }
 
-    async fn tell_results(&self) {
+    /// Tells what waits, until an admin does not take it.
+    ///
+    /// # Errors
+    /// The database, of which it is not known what waits.
+    async fn tell_results(&self) -> Result<(), Error> {
         loop {
-            let callbacks = match self.executor.jobs.store.claim_callbacks(CLAIM).await {
-                Ok(callbacks) => callbacks,
-                Err(error) => {
-                    tracing::debug!(error = error.in_words(), "results not read");
-                    return;
-                }
-            };
+            let claimed = self.executor.jobs.store.claim_callbacks(CLAIM).await;
+            let callbacks = claimed.inspect_err(|error| {
+                tracing::debug!(error = error.in_words(), "results not read");
+            })?;
             if callbacks.is_empty() {
-                return;
+                return Ok(());
             }
             let results: Vec<Told<'_>> = callbacks.iter().map(Told::from).collect();
             let waiting = i64::try_from(callbacks.len()).unwrap_or(i64::MAX);
@@ -116,7 +118,7 @@ impl Admin {
             if let Err(error) = told {
                 self.executor.jobs.metrics.callbacks_waiting.set(waiting);
                 tracing::warn!(error, waiting, "XXL-JOB admin has not taken results");
-                return;
+                return Ok(());
             }
             self.executor.jobs.metrics.callbacks_waiting.set(0);
         }
