@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jetway::database::{Config, Pool};
-use jetway::jobs::{Context, Error, Job, Jobs, Registry, Store, Work};
+use jetway::jobs::{self, Context, Error, Job, Jobs, Registry, Store, Work};
 use jetway::tasks::Tasks;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{MariaDb, Postgres};
 
-/// Of locks, so that what waits for one to run out need not wait long.
+/// Of locks, in tests in which one runs out. In all others they last as in production: a slow database is not taken for one that is gone.
 pub(crate) const LEASE: Duration = Duration::from_secs(1);
 
 /// Runs a check on an empty database of each kind, at the same time.
@@ -48,25 +48,42 @@ pub(crate) fn config(url: &str) -> Config {
 }
 
 pub(crate) async fn store(config: &Config) -> Store {
-    let store = Store::new(Pool::open(config).await.unwrap(), LEASE);
+    store_of(config, jobs::Config::default().lease()).await
+}
+
+async fn store_of(config: &Config, lease: Duration) -> Store {
+    let store = Store::new(Pool::open(config).await.unwrap(), lease);
     store.migrate().await.unwrap();
     store
 }
 
 /// A node that has these jobs.
 pub(crate) async fn node(config: &Config, name: &str, jobs: &[Job]) -> Jobs {
-    let mut registry = Registry::default();
-    for job in jobs {
-        registry.add(job.clone());
-    }
-    node_of(config, name, registry).await
+    node_of(config, name, registry(jobs)).await
+}
+
+/// A node that has these jobs, for [`LEASE`].
+pub(crate) async fn node_with_lease(config: &Config, name: &str, jobs: &[Job]) -> Jobs {
+    started(store_of(config, LEASE).await, name, registry(jobs))
 }
 
 /// A node that has the jobs of this registry.
 pub(crate) async fn node_of(config: &Config, name: &str, registry: Registry) -> Jobs {
+    started(store(config).await, name, registry)
+}
+
+fn registry(jobs: &[Job]) -> Registry {
+    let mut registry = Registry::default();
+    for job in jobs {
+        registry.add(job.clone());
+    }
+    registry
+}
+
+fn started(store: Store, name: &str, registry: Registry) -> Jobs {
     let tasks = Tasks::new(CancellationToken::new());
     let stop = CancellationToken::new();
-    Jobs::new(registry, store(config).await, name, tasks, stop)
+    Jobs::new(registry, store, name, tasks, stop)
 }
 
 pub(crate) fn job(

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use jetway::jobs::{Cause, Outcome, Request, Start};
 
-use crate::databases::{LEASE, config, hang, node, on_each};
+use crate::databases::{LEASE, config, hang, node_with_lease, on_each};
 use crate::support::eventually;
 
 const URL: &str = "JOBS_TEST_DATABASE";
@@ -14,7 +14,7 @@ const URL: &str = "JOBS_TEST_DATABASE";
 #[tokio::test]
 async fn as_a_node_of_its_own() {
     if let Ok(url) = std::env::var(URL) {
-        let jobs = node(&config(&url), "killed", &[hang()]).await;
+        let jobs = node_with_lease(&config(&url), "killed", &[hang()]).await;
         let request = Request::new("hang", "", Cause::Http);
         match jobs.start(request).await.unwrap() {
             Start::Started(started) => drop(started.finish().await),
@@ -26,7 +26,7 @@ async fn as_a_node_of_its_own() {
 #[tokio::test]
 async fn the_job_of_a_killed_node_is_another_ones_after_the_lease() {
     on_each(async |config| {
-        let jobs = node(&config, "next", &[hang()]).await;
+        let jobs = node_with_lease(&config, "next", &[hang()]).await;
         let mut other = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "killed::as_a_node_of_its_own"])
             .env(URL, &config.url)

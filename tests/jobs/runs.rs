@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use jetway::jobs::{Cause, Jobs, Outcome, Request, Run, Start, Started, scheduler};
 
-use crate::databases::{LEASE, echo, hang, job, node, on_each};
+use crate::databases::{LEASE, echo, hang, job, node_with_lease, on_each};
 use crate::support::{eventually, lasting, within};
 
 async fn started(jobs: &Jobs, request: Request) -> Box<Started> {
@@ -27,7 +27,7 @@ async fn kept(jobs: &Jobs, id: &str) -> Run {
 #[tokio::test]
 async fn a_run_is_kept_with_its_end_and_what_it_said() {
     on_each(async |config| {
-        let jobs = node(&config, "a", &[echo()]).await;
+        let jobs = node_with_lease(&config, "a", &[echo()]).await;
         for (params, outcome, message) in [
             ("x", Outcome::Done, "did x"),
             ("fail", Outcome::Failed, "as it was asked to"),
@@ -89,9 +89,9 @@ async fn of_nodes_that_want_a_job_at_once_one_runs_it() {
             })
         };
         let nodes = [
-            node(&config, "a", &[counting()]).await,
-            node(&config, "b", &[counting()]).await,
-            node(&config, "c", &[counting()]).await,
+            node_with_lease(&config, "a", &[counting()]).await,
+            node_with_lease(&config, "b", &[counting()]).await,
+            node_with_lease(&config, "c", &[counting()]).await,
         ];
         let work = nodes.iter().map(async |jobs| {
             let mut won = 0;
@@ -119,7 +119,7 @@ async fn of_nodes_that_want_a_job_at_once_one_runs_it() {
 #[tokio::test]
 async fn a_job_that_hangs_is_ended_at_its_limit_and_its_lock_is_free() {
     on_each(async |config| {
-        let jobs = node(&config, "a", &[hang()]).await;
+        let jobs = node_with_lease(&config, "a", &[hang()]).await;
         // Longer than the lease: it is renewed.
         let limit = LEASE + LEASE / 2;
         let limited = Request {
@@ -128,7 +128,7 @@ async fn a_job_that_hangs_is_ended_at_its_limit_and_its_lock_is_free() {
         };
         let (begun, id) = (Instant::now(), limited.id.clone());
         let run = started(&jobs, limited).await;
-        let other = node(&config, "b", &[hang()]).await;
+        let other = node_with_lease(&config, "b", &[hang()]).await;
         let (ended, ()) = tokio::join!(run.finish(), async {
             lasting(LEASE + LEASE / 4).await;
             match other.start(request("hang", "")).await.unwrap() {
@@ -162,8 +162,8 @@ async fn a_job_that_hangs_is_ended_at_its_limit_and_its_lock_is_free() {
 async fn who_lost_the_lock_does_not_go_on() {
     on_each(async |config| {
         let (jobs, other) = (
-            node(&config, "a", &[hang()]).await,
-            node(&config, "b", &[hang()]).await,
+            node_with_lease(&config, "a", &[hang()]).await,
+            node_with_lease(&config, "b", &[hang()]).await,
         );
         let run = started(&jobs, request("hang", "")).await;
         let id = run.id().to_owned();
@@ -192,8 +192,8 @@ async fn the_scheduler_begins_a_run_at_once_and_then_each_interval_on_one_node()
     const INTERVAL: Duration = Duration::from_millis(400);
     on_each(async |config| {
         let nodes = [
-            node(&config, "a", &[echo()]).await,
-            node(&config, "b", &[echo()]).await,
+            node_with_lease(&config, "a", &[echo()]).await,
+            node_with_lease(&config, "b", &[echo()]).await,
         ];
         let begun = Instant::now();
         let scheduled = nodes
