@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::support::{MariaDb, Postgres};
 
 /// Of locks, in tests in which one runs out. In all others they last as in production: a slow database is not taken for one that is gone.
-pub(crate) const LEASE: Duration = Duration::from_secs(1);
+pub(crate) const LEASE: Duration = Duration::from_secs(4);
 
 /// Runs a check on an empty database of each kind, at the same time.
 pub(crate) async fn on_each(check: impl AsyncFn(Config)) {

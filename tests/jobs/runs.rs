@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use jetway::jobs::{Cause, Jobs, Outcome, Request, Run, Start, Started, scheduler};
 
-use crate::databases::{LEASE, echo, hang, job, node_with_lease, on_each};
+use crate::databases::{LEASE, echo, hang, job, node, node_with_lease, on_each};
 use crate::support::{eventually, lasting, within};
 
 async fn started(jobs: &Jobs, request: Request) -> Box<Started> {
@@ -27,7 +27,7 @@ async fn kept(jobs: &Jobs, id: &str) -> Run {
 #[tokio::test]
 async fn a_run_is_kept_with_its_end_and_what_it_said() {
     on_each(async |config| {
-        let jobs = node_with_lease(&config, "a", &[echo()]).await;
+        let jobs = node(&config, "a", &[echo()]).await;
         for (params, outcome, message) in [
             ("x", Outcome::Done, "did x"),
             ("fail", Outcome::Failed, "as it was asked to"),
@@ -89,9 +89,9 @@ async fn of_nodes_that_want_a_job_at_once_one_runs_it() {
             })
         };
         let nodes = [
-            node_with_lease(&config, "a", &[counting()]).await,
-            node_with_lease(&config, "b", &[counting()]).await,
-            node_with_lease(&config, "c", &[counting()]).await,
+            node(&config, "a", &[counting()]).await,
+            node(&config, "b", &[counting()]).await,
+            node(&config, "c", &[counting()]).await,
         ];
         let work = nodes.iter().map(async |jobs| {
             let mut won = 0;
@@ -192,8 +192,8 @@ async fn the_scheduler_begins_a_run_at_once_and_then_each_interval_on_one_node()
     const INTERVAL: Duration = Duration::from_millis(400);
     on_each(async |config| {
         let nodes = [
-            node_with_lease(&config, "a", &[echo()]).await,
-            node_with_lease(&config, "b", &[echo()]).await,
+            node(&config, "a", &[echo()]).await,
+            node(&config, "b", &[echo()]).await,
         ];
         let begun = Instant::now();
         let scheduled = nodes
@@ -216,7 +216,7 @@ async fn the_scheduler_begins_a_run_at_once_and_then_each_interval_on_one_node()
         let (_, first) = tokio::join!(futures_util::future::join_all(scheduled), watch);
         let intervals = begun.elapsed().as_millis() / INTERVAL.as_millis();
         let runs = runs().await;
-        assert!(first < LEASE, "{first:?}");
+        assert!(first < LEASE / 4, "{first:?}");
         let count = runs.len() as u128;
         assert!(
             (2..=intervals + 1).contains(&count),

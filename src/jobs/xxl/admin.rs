@@ -26,8 +26,8 @@ const LOOK: Duration = Duration::from_secs(5);
 const CLAIM: Duration = Duration::from_secs(10);
 /// How long the admin may take; the same as it gives us.
 const ANSWER: Duration = Duration::from_secs(3);
-/// How long the stop waits for the results of what it ended.
-const LAST_RESULTS: Duration = Duration::from_secs(3);
+/// How long the stop waits for the results of what it ended: on a busy disk the end of a run and the look for it take seconds.
+const LAST_RESULTS: Duration = Duration::from_secs(10);
 const LAST_LOOK: Duration = Duration::from_millis(20);
 
 /// The one who tells.
