@@ -1,5 +1,6 @@
 //! A backend service: it speaks NATS and JetStream and knows no MQTT.
 
+use std::fmt::Display;
 use std::time::Instant;
 
 use async_nats::jetstream::consumer::{AckPolicy, pull};
@@ -96,8 +97,10 @@ impl Backend {
 
     /// A stream by name.
     pub async fn stream(&self, name: &str) -> stream::Stream {
-        let stream = within("a stream's info", self.jetstream.get_stream(name)).await;
-        stream.unwrap_or_else(|error| panic!("stream {name}: {error}"))
+        answered(&format!("the info of stream {name}"), async || {
+            self.jetstream.get_stream(name).await
+        })
+        .await
     }
 
     /// How many messages the stream holds.
@@ -114,14 +117,20 @@ impl Backend {
             ..pull::Config::default()
         };
         let stream = self.stream(stream).await;
-        let mut consumer = stream.create_consumer(config).await.unwrap();
+        let mut consumer = answered("a new consumer", async || {
+            stream.create_consumer(config.clone()).await
+        })
+        .await;
         let created = Instant::now();
         let count = usize::try_from(consumer.cached_info().num_pending).unwrap();
         let mut messages = Vec::with_capacity(count);
         while messages.len() < count {
             // Some of those that were there may be gone by now.
-            let info = within("a consumer's info", consumer.info()).await.unwrap();
-            if info.num_pending == 0 {
+            let pending = answered("a consumer's info", async || {
+                consumer.info().await.map(|info| info.num_pending)
+            })
+            .await;
+            if pending == 0 {
                 break;
             }
             let batch = (count - messages.len()).min(1000);
@@ -148,7 +157,10 @@ impl Backend {
         }
         // It would stay for seconds, and a stream takes a limited number.
         let name = &consumer.cached_info().name;
-        stream.delete_consumer(name).await.unwrap();
+        answered("a consumer's end", async || {
+            stream.delete_consumer(name).await
+        })
+        .await;
         messages
     }
 
@@ -166,4 +178,13 @@ impl Backend {
         )
         .await
     }
+}
+
+/// JetStream's answer to an API request. In a cluster that has just lost a server, requests stay without one for as long as
+/// a leader is being elected: such a request is made again.
+async fn answered<T, E: Display>(what: &str, mut request: impl AsyncFnMut() -> Result<T, E>) -> T {
+    eventually(&format!("{what} comes"), async || {
+        request().await.map_err(|error| error.to_string())
+    })
+    .await
 }
