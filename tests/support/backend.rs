@@ -184,7 +184,7 @@ impl Backend {
 /// a leader is being elected: such a request is made again.
 async fn answered<T, E: Display>(what: &str, mut request: impl AsyncFnMut() -> Result<T, E>) -> T {
     eventually(&format!("{what} comes"), async || {
-        request().await.map_err(|error| error.to_string())
+        Box::pin(request()).await.map_err(|error| error.to_string())
     })
     .await
 }
