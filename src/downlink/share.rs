@@ -298,12 +298,16 @@ impl<M: From<Share> + Send + 'static> Service<M> {
     /// A share that nobody has is over, and what waits in it.
     async fn end(&mut self, holders: &Holders) -> Result<(), Error> {
         let current = holders.current().await?;
+        let is_served = current.consumer.as_deref() == Some(&*self.durable.name);
         if let Some(name) = &current.consumer
             && !holders.are_there().await?
             && holders.end(&current).await?
         {
             self.forget();
             consumer::delete(&self.node.link, &self.durable.stream, name).await?;
+        } else if !is_served {
+            // Another node has ended it meanwhile, or begun it anew.
+            self.forget();
         }
         Ok(())
     }
