@@ -203,7 +203,7 @@ impl Janitor {
         };
         let key = Mapping::device_tokens(&device);
         match self.ownership.standing(&key).await? {
-            Some(standing) if standing.node.is_some() => {
+            Some(standing) if standing.node.is_some() || self.may_end_later(&standing, stored) => {
                 let later = telemetry::now_unix_ms() + LATER_MS;
                 self.lifetimes.add(later, stored.sequence);
             }
@@ -217,6 +217,18 @@ impl Janitor {
             }
         }
         Ok(())
+    }
+
+    /// Whether the device may have half of the message, so that its sender's lifetime ends it no more [MQTT-4.3.3-7]; the longest
+    /// time that anything may wait still does.
+    fn may_end_later(&self, standing: &Standing, stored: &Stored) -> bool {
+        let Some(session) = &standing.session else {
+            return false;
+        };
+        let mut inflight = session.inflight.iter();
+        self.config.waits_until_ms(stored.time_ms) > telemetry::now_unix_ms()
+            && inflight
+                .any(|known| known.qos == 2 && known.source.sequence() == Some(stored.sequence))
     }
 
     /// Whether the session was handed the message, and is done with it.

@@ -139,7 +139,8 @@ async fn a_lifetime_does_not_end_what_a_device_may_have_half_of() {
         assert_eq!((first.text(), first.qos), ("half", 2));
         // Its progress is written when it leaves.
         device.disconnect().await;
-        lasting(lifetime).await;
+        // So long that who looks after lifetimes has looked at it.
+        lasting(lifetime + Duration::from_millis(1_500)).await;
         assert!(jetway::telemetry::now_unix_ms() > ends);
         let mut device = Device::connect_with(connect).await.unwrap();
         let again = device.next().await;
