@@ -203,7 +203,7 @@ impl Janitor {
         };
         let key = Mapping::device_tokens(&device);
         match self.ownership.standing(&key).await? {
-            Some(standing) if standing.node.is_some() || self.may_end_later(&standing, stored) => {
+            Some(standing) if standing.node.is_some() || self.is_kept_half(&standing, stored) => {
                 let later = telemetry::now_unix_ms() + LATER_MS;
                 self.lifetimes.add(later, stored.sequence);
             }
@@ -219,16 +219,16 @@ impl Janitor {
         Ok(())
     }
 
-    /// Whether the device may have half of the message, so that its sender's lifetime ends it no more [MQTT-4.3.3-7]; the longest
-    /// time that anything may wait still does.
-    fn may_end_later(&self, standing: &Standing, stored: &Stored) -> bool {
-        let Some(session) = &standing.session else {
-            return false;
-        };
-        let mut inflight = session.inflight.iter();
+    /// Whether the device may have half of the message: then its sender's lifetime does not end it [MQTT-4.3.3-7], but the longest
+    /// time that anything may wait does.
+    fn is_kept_half(&self, standing: &Standing, stored: &Stored) -> bool {
+        let inflight = standing
+            .session
+            .iter()
+            .flat_map(|session| &session.inflight);
+        let mut half = inflight.filter(|known| known.qos == 2);
         self.config.waits_until_ms(stored.time_ms) > telemetry::now_unix_ms()
-            && inflight
-                .any(|known| known.qos == 2 && known.source.sequence() == Some(stored.sequence))
+            && half.any(|known| known.source.sequence() == Some(stored.sequence))
     }
 
     /// Whether the session was handed the message, and is done with it.
