@@ -4,7 +4,8 @@ use std::fmt::Display;
 use std::time::Instant;
 
 use async_nats::jetstream::consumer::{AckPolicy, pull};
-use async_nats::jetstream::{self, Context, stream};
+use async_nats::jetstream::stream::{ConsumerError, ConsumerErrorKind};
+use async_nats::jetstream::{self, Context, ErrorCode, stream};
 use async_nats::{Client, HeaderMap, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
@@ -158,7 +159,11 @@ impl Backend {
         // It would stay for seconds, and a stream takes a limited number.
         let name = &consumer.cached_info().name;
         answered("a consumer's end", async || {
-            stream.delete_consumer(name).await
+            match stream.delete_consumer(name).await.map(drop) {
+                // It was ended by a request whose answer was lost, or with its server.
+                Err(error) if is_not_found(&error) => Ok(()),
+                ended => ended,
+            }
         })
         .await;
         messages
@@ -187,4 +192,11 @@ async fn answered<T, E: Display>(what: &str, mut request: impl AsyncFnMut() -> R
         Box::pin(request()).await.map_err(|error| error.to_string())
     })
     .await
+}
+
+fn is_not_found(error: &ConsumerError) -> bool {
+    match error.kind() {
+        ConsumerErrorKind::JetStream(said) => said.error_code() == ErrorCode::CONSUMER_NOT_FOUND,
+        _ => false,
+    }
 }
