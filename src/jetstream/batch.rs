@@ -13,14 +13,6 @@ use super::Refusal;
 /// Most messages in one batch; also the flow asked for, so that the server acknowledges once a batch.
 pub(super) const MESSAGES_MAX: usize = 500;
 
-/// What the server does with a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operation {
-    Start = 0,
-    Append = 1,
-    AppendAndCommit = 2,
-}
-
 /// Where one shard's answers come, and how its batches are named.
 #[derive(Debug)]
 pub(super) struct Inbox {
@@ -42,15 +34,19 @@ impl Inbox {
         format!("{}.{}.>", Self::PREFIX, self.shard)
     }
 
-    /// The reply subject of message `number` (from 1) of `count` in the shard's `batch`.
-    pub(super) fn reply_subject(&self, batch: u64, number: usize, count: usize) -> String {
-        let operation = match number {
-            _ if number == count => Operation::AppendAndCommit,
-            1 => Operation::Start,
-            _ => Operation::Append,
-        };
-        let (prefix, shard, operation) = (Self::PREFIX, &self.shard, operation as u8);
-        format!("{prefix}.{shard}.{shard}-{batch}.{MESSAGES_MAX}.fail.{number}.{operation}.$FI")
+    /// What the reply subjects of a batch begin with; the message's number, from 1, follows.
+    pub(super) fn start(&self, batch: u64) -> String {
+        let (prefix, shard) = (Self::PREFIX, &self.shard);
+        format!("{prefix}.{shard}.{shard}-{batch}.{MESSAGES_MAX}.fail.")
+    }
+
+    /// What follows the number in the reply subject of message `number` of `count`.
+    pub(super) fn end(number: usize, count: usize) -> &'static str {
+        match number {
+            _ if number == count => ".2.$FI", // append and commit
+            1 => ".0.$FI",                    // start
+            _ => ".1.$FI",                    // append
+        }
     }
 
     /// Reads an answer that came on `subject`; `None` when it belongs to another batch or is not an answer.
@@ -166,6 +162,11 @@ fn failed(number: usize, error: &ApiError) -> Answer {
 mod tests {
     use super::*;
 
+    fn reply(shard: u64, batch: u64, number: usize, count: usize) -> String {
+        let end = Inbox::end(number, count);
+        format!("{}{number}{end}", Inbox::new(shard).start(batch))
+    }
+
     fn check(subject: &str, body: &str, expected: Option<Answer>) {
         assert_eq!(
             Inbox::new(0xA).read(7, subject, false, body.as_bytes()),
@@ -176,22 +177,22 @@ mod tests {
 
     #[test]
     fn first_append_and_last_message_carry_their_operation() {
-        let reply = |number, count| {
-            let subject = Inbox::new(0xA).reply_subject(3, number, count);
+        let end = |number, count| {
+            let subject = reply(0xA, 3, number, count);
             let start = "_jw.ack.000000000000000a.000000000000000a-3.";
             subject.strip_prefix(start).map(str::to_owned)
         };
-        assert_eq!(reply(1, 3).as_deref(), Some("500.fail.1.0.$FI"));
-        assert_eq!(reply(2, 3).as_deref(), Some("500.fail.2.1.$FI"));
-        assert_eq!(reply(3, 3).as_deref(), Some("500.fail.3.2.$FI"));
-        assert_eq!(reply(1, 1).as_deref(), Some("500.fail.1.2.$FI"));
+        assert_eq!(end(1, 3).as_deref(), Some("500.fail.1.0.$FI"));
+        assert_eq!(end(2, 3).as_deref(), Some("500.fail.2.1.$FI"));
+        assert_eq!(end(3, 3).as_deref(), Some("500.fail.3.2.$FI"));
+        assert_eq!(end(1, 1).as_deref(), Some("500.fail.1.2.$FI"));
     }
 
     #[test]
     fn no_two_shards_name_a_batch_the_same() {
         // The server takes the sixth token from the end, and nothing before it, for the name of the batch.
         let name = |shard| {
-            let subject = Inbox::new(shard).reply_subject(7, 1, 2);
+            let subject = reply(shard, 7, 1, 2);
             subject.rsplit('.').nth(5).map(str::to_owned)
         };
         assert_ne!(name(1), name(2));
@@ -200,7 +201,7 @@ mod tests {
 
     #[test]
     fn answers_as_recorded_from_nats_server_2_15() {
-        let reply = |number, count| Inbox::new(0xA).reply_subject(7, number, count);
+        let reply = |number, count| reply(0xA, 7, number, count);
         check(
             &reply(1, 9),
             r#"{"type":"ack","seq":0,"msgs":500}"#,
@@ -264,7 +265,7 @@ mod tests {
 
     #[test]
     fn answers_of_other_batches_and_noise_are_told_apart() {
-        let reply = |shard, batch| Inbox::new(shard).reply_subject(batch, 1, 1);
+        let reply = |shard, batch| reply(shard, batch, 1, 1);
         check(&reply(0xA, 6), "{}", None);
         check(&reply(0xB, 7), "{}", None);
         check("_jw.ack.000000000000000a.000000000000000a-7", "{}", None);

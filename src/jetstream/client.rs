@@ -1,5 +1,6 @@
 //! The NATS connection: made once, reconnected for ever, its state visible to those who publish.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::connection::State as ConnectionState;
@@ -10,6 +11,7 @@ use serde::Deserialize;
 use tokio::sync::watch;
 
 use super::shard::wire_headers;
+use super::wire::Access;
 use super::{Error, VERSION_MIN, Version};
 use crate::message::{Headers, Message};
 
@@ -88,6 +90,8 @@ pub struct Link {
     pub state: watch::Receiver<State>,
     /// Messages that the client dropped because a subscription was not read in time.
     pub dropped: Counter,
+    /// For connections beside this one.
+    pub(super) access: Arc<Access>,
     url: String,
 }
 
@@ -123,7 +127,13 @@ impl Link {
                 .map_err(|error| connect_error(config, &error))?;
         }
         let client = first_connection(config, options).await?;
+        // The URLs were read when the configuration was checked, and again by the client.
+        let servers = config
+            .url
+            .split(',')
+            .filter_map(|url| url.trim().parse().ok());
         let link = Self {
+            access: Arc::new(Access::new(servers.collect(), config.credentials.clone())),
             client,
             state,
             dropped,

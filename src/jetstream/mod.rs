@@ -25,6 +25,7 @@ mod state;
 mod stored;
 mod tries;
 mod version;
+mod wire;
 
 pub use backlog::Backlog;
 pub use bucket::Bucket;

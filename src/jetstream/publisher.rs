@@ -164,6 +164,7 @@ impl Publisher {
                     batches: 0,
                     waiting: 0,
                     stalled: false,
+                    wire: None,
                     replicated: None,
                 };
                 tasks.spawn("publisher", OnExit::Shutdown, shard.run(shutdown.clone()));

@@ -6,13 +6,13 @@
 //! one the server takes a duplicate for stored even if the original is with the stream's leader alone, and lost with it.
 
 use std::collections::VecDeque;
+use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_nats::{HeaderMap, HeaderName, HeaderValue, StatusCode, Subscriber};
-use futures_util::StreamExt;
+use async_nats::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::batch::{self, Answer, Inbox};
 use super::fence::{self, Fence};
 use super::publisher::{Metrics, Outgoing};
+use super::wire::{Reply, Wire};
 use super::{Claimant, Link, Refusal, provision};
 use crate::message::{Headers, Message, Subject};
 use crate::telemetry;
@@ -49,6 +50,8 @@ pub(super) struct Shard {
     pub(super) waiting: i64,
     /// Whether this shard's last batch had no answer.
     pub(super) stalled: bool,
+    /// Where batches go and their answers come from; none before the first one, and after any doubt.
+    pub(super) wire: Option<Wire>,
     /// Whether the stream is replicated, asked when something came into doubt, until nothing is any more.
     pub(super) replicated: Option<bool>,
 }
@@ -64,9 +67,6 @@ enum End {
 impl Shard {
     pub(super) async fn run(mut self, shutdown: CancellationToken) {
         let inbox = Inbox::new(telemetry::random_u64());
-        let Some(mut answers) = self.subscribe(&inbox, &shutdown).await else {
-            return;
-        };
         let mut backoff = BACKOFF_MIN;
         loop {
             self.take_queued();
@@ -77,12 +77,13 @@ impl Shard {
                         Some(first) => self.unfinished.push_back(first),
                         None => return,
                     },
+                    () = idle(&mut self.wire) => continue,
                 }
                 self.take_queued();
             }
             let end = tokio::select! {
                 () = shutdown.cancelled() => return,
-                end = self.publish_batch(&inbox, &mut answers) => end,
+                end = self.publish_batch(&inbox) => end,
             };
             self.finish_refused();
             match end {
@@ -94,6 +95,8 @@ impl Shard {
                     }
                 }
                 End::Again(reason) => {
+                    // Nothing of what is in doubt is kept to be sent later.
+                    self.wire = None;
                     self.metrics.retries.inc();
                     if self.link.is_connected() {
                         tracing::warn!(
@@ -107,21 +110,6 @@ impl Shard {
                     self.wait(backoff).await;
                     backoff = (backoff * 2).min(BACKOFF_MAX);
                 }
-            }
-        }
-    }
-
-    async fn subscribe(&self, inbox: &Inbox, shutdown: &CancellationToken) -> Option<Subscriber> {
-        loop {
-            match self.link.client.subscribe(inbox.filter()).await {
-                Ok(subscriber) => return Some(subscriber),
-                Err(error) => {
-                    tracing::error!(stream = &*self.stream, %error, "cannot subscribe to answers");
-                }
-            }
-            tokio::select! {
-                () = shutdown.cancelled() => return None,
-                () = tokio::time::sleep(BACKOFF_MAX) => {}
             }
         }
     }
@@ -141,12 +129,16 @@ impl Shard {
     }
 
     /// Sends the front of what is unfinished as one batch and waits until it ended.
-    async fn publish_batch(&mut self, inbox: &Inbox, answers: &mut Subscriber) -> End {
-        self.refuse_too_large();
+    async fn publish_batch(&mut self, inbox: &Inbox) -> End {
         if !self.link.is_connected() {
             self.stall();
             return End::Again("NATS is away".to_owned());
         }
+        if let Err(reason) = self.connect(inbox).await {
+            self.stall();
+            return End::Again(reason);
+        }
+        self.refuse_too_large();
         self.refuse_fenced().await;
         let count = match self.doubt_goes_alone().await {
             true => 1,
@@ -163,10 +155,10 @@ impl Shard {
         tokio::select! {
             biased;
             end = async {
-                // With a server that reads nothing, the client's buffers fill up and sending waits.
+                // With a server that reads nothing, buffers fill up and sending waits.
                 match timeout_at(deadline, self.send(inbox, count)).await {
-                    Ok(Ok(())) => self.await_commit(inbox, answers, count).await,
-                    Ok(Err(reason)) => End::Again(reason),
+                    Ok(Ok(())) => self.await_commit(inbox, count).await,
+                    Ok(Err(error)) => End::Again(error.to_string()),
                     Err(_) => End::Again("the connection takes nothing more".to_owned()),
                 }
             } => end,
@@ -176,10 +168,22 @@ impl Shard {
         }
     }
 
+    /// A connection for the next batch: the one there is, or a new one.
+    async fn connect(&mut self, inbox: &Inbox) -> Result<(), String> {
+        self.wire.take_if(|wire| wire.is_leaving());
+        if self.wire.is_none() {
+            let filter = inbox.filter();
+            let connected = timeout(self.ack_timeout, self.link.access.connect(&filter)).await;
+            let connected = connected.map_err(|_elapsed| "no connection in time".to_owned())?;
+            self.wire = Some(connected.map_err(|error| error.to_string())?);
+        }
+        Ok(())
+    }
+
     /// Refuses what this server would close the connection for, and the client does not send: its headers can take more
     /// than MQTT's properties did. Asked at each batch, because the next server may take less.
     fn refuse_too_large(&mut self) {
-        let max = self.link.client.max_payload();
+        let max = (self.wire.as_ref()).map_or(usize::MAX, Wire::payload_max);
         for outgoing in self.unfinished.iter_mut().take(batch::MESSAGES_MAX) {
             let bytes = outgoing.message.wire_bytes();
             if bytes > max {
@@ -250,48 +254,48 @@ impl Shard {
             .count()
     }
 
-    async fn send(&mut self, inbox: &Inbox, count: usize) -> Result<(), String> {
+    async fn send(&mut self, inbox: &Inbox, count: usize) -> io::Result<()> {
         let now = Instant::now();
-        for outgoing in self.unfinished.iter_mut().take(count) {
+        let wire = self.wire.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        let start = inbox.start(self.batches);
+        for (number, outgoing) in (1..).zip(self.unfinished.iter_mut().take(count)) {
             outgoing.sent_at.get_or_insert(now);
-        }
-        let client = &self.link.client;
-        for (index, outgoing) in self.unfinished.iter().take(count).enumerate() {
+            let reply = Reply {
+                start: &start,
+                number: number as u64,
+                end: Inbox::end(number, count),
+            };
             let message = &outgoing.message;
-            let reply = inbox.reply_subject(self.batches, index + 1, count);
-            let subject = async_nats::Subject::from_utf8(message.subject.as_bytes().clone())
-                .map_err(|error| error.to_string())?;
-            client
-                .publish_with_reply_and_headers(
-                    subject,
-                    reply,
-                    wire_headers(&message.headers),
-                    message.payload.clone(),
-                )
-                .await
-                .map_err(|error| error.to_string())?;
+            wire.publish(
+                &message.subject,
+                Some(&reply),
+                &message.headers,
+                &message.payload,
+            );
         }
-        Ok(())
+        wire.flush().await
     }
 
     /// Finishes messages as answers say so, until the batch has ended.
-    async fn await_commit(&mut self, inbox: &Inbox, answers: &mut Subscriber, count: usize) -> End {
+    async fn await_commit(&mut self, inbox: &Inbox, count: usize) -> End {
         let mut finished = 0;
         let mut deadline = Instant::now() + self.ack_timeout;
         loop {
-            let answer = timeout_at(deadline, answers.next()).await;
-            let Ok(answer) = answer else {
+            let Some(wire) = &mut self.wire else {
+                return End::Again("no connection".to_owned());
+            };
+            let Ok(answer) = timeout_at(deadline, wire.next()).await else {
                 self.stall();
                 return End::Again("no answer in time".to_owned());
             };
-            let Some(answer) = answer else {
-                return End::Again("the answers' subscription ended".to_owned());
+            let answer = match answer {
+                Ok(answer) => answer,
+                Err(error) => return End::Again(format!("the connection was lost: {error}")),
             };
-            let no_responders = answer.status == Some(StatusCode::NO_RESPONDERS);
             let read = inbox.read(
                 self.batches,
                 &answer.subject,
-                no_responders,
+                answer.no_responders,
                 &answer.payload,
             );
             match read {
@@ -371,19 +375,17 @@ impl Shard {
         }
     }
 
-    /// The copies for whoever listens now; at most once, so what the client does not take in time shows in the count only.
-    async fn publish_live(&self, copies: Vec<(Subject, Message)>, deadline: Instant) {
-        for (subject, message) in copies {
-            let sent = self.link.client.publish_with_headers(
-                subject.to_string(),
-                wire_headers(&message.headers),
-                message.payload,
-            );
-            match timeout_at(deadline, sent).await {
-                Ok(Ok(())) => drop(self.metrics.live.inc()),
-                Ok(Err(_)) => {}
-                Err(_) => return,
-            }
+    /// The copies for whoever listens now; at most once, so what the server does not take in time shows in the count only.
+    async fn publish_live(&mut self, copies: Vec<(Subject, Message)>, deadline: Instant) {
+        let Some(wire) = self.wire.as_mut().filter(|_| !copies.is_empty()) else {
+            return;
+        };
+        for (subject, message) in &copies {
+            wire.publish(subject, None, &message.headers, &message.payload);
+        }
+        // What is wrong shows with the next batch.
+        if let Ok(Ok(())) = timeout_at(deadline, wire.flush()).await {
+            self.metrics.live.inc_by(copies.len() as u64);
         }
     }
 
@@ -451,6 +453,15 @@ impl Outgoing {
             receipts.finish(refusal);
         }
     }
+}
+
+/// Keeps an idle connection: answers the server's pings, and lets go of one that is over. Never returns before that.
+async fn idle(wire: &mut Option<Wire>) {
+    match wire {
+        None => std::future::pending().await,
+        Some(open) => while open.next().await.is_ok() {},
+    }
+    *wire = None;
 }
 
 /// Plain data to what the NATS client sends; a header that would break the protocol was encoded where it was added.

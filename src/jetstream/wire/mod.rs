@@ -1,0 +1,127 @@
+//! A NATS connection of one publisher shard's own: messages into a socket, answers out of it, and nothing between.
+//!
+//! The client that everything else uses makes a map of each message's headers and hands the message to its own task; for the
+//! uplink that is most of the work. Here a batch is written into one buffer and leaves in one piece. The connection is made by
+//! who uses it, and dropped at the first doubt: what was written and not answered is in doubt then, and nothing of it is kept to be
+//! sent by itself later.
+
+mod connect;
+mod frame;
+mod reading;
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use bytestring::ByteString;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+
+pub(super) use connect::Access;
+pub(super) use frame::Reply;
+use reading::{Frame, Reading};
+
+use crate::message::Headers;
+
+/// Room for reading at once: an answer has about 150 bytes.
+const READ_BYTES: usize = 4 * 1024;
+/// A buffer that grew beyond this for a large batch is not kept.
+const BUFFER_BYTES_KEPT: usize = 256 * 1024;
+
+trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Socket for S {}
+
+/// An answer on the subject that was subscribed to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub(super) subject: ByteString,
+    /// Nobody takes messages of that subject.
+    pub(super) no_responders: bool,
+    pub(super) payload: Bytes,
+}
+
+/// A connection with one subscription.
+pub(super) struct Wire {
+    socket: Box<dyn Socket>,
+    outbound: BytesMut,
+    inbound: BytesMut,
+    reading: Reading,
+    payload_max: usize,
+    /// The server is about to stop, and wants its clients elsewhere.
+    is_leaving: bool,
+}
+
+impl Wire {
+    fn new(socket: Box<dyn Socket>, inbound: BytesMut, payload_max: usize) -> Self {
+        Self {
+            socket,
+            outbound: BytesMut::new(),
+            inbound,
+            reading: Reading::default(),
+            payload_max,
+            is_leaving: false,
+        }
+    }
+
+    /// What the server takes of a message, headers and payload together, in bytes.
+    pub(super) fn payload_max(&self) -> usize {
+        self.payload_max
+    }
+
+    /// Whether the next batch belongs on a new connection.
+    pub(super) fn is_leaving(&self) -> bool {
+        self.is_leaving
+    }
+
+    /// Puts a message behind what [`flush`](Self::flush) writes.
+    pub(super) fn publish(
+        &mut self,
+        subject: &str,
+        reply: Option<&Reply>,
+        headers: &Headers,
+        payload: &[u8],
+    ) {
+        frame::publish(&mut self.outbound, subject, reply, headers, payload);
+    }
+
+    /// Writes everything. May be dropped and called again.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub(super) async fn flush(&mut self) -> io::Result<()> {
+        while !self.outbound.is_empty() {
+            if self.socket.write_buf(&mut self.outbound).await? == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+        }
+        self.socket.flush().await?;
+        if self.outbound.capacity() > BUFFER_BYTES_KEPT {
+            self.outbound = BytesMut::new();
+        }
+        Ok(())
+    }
+
+    /// The next answer. Pings of the server are answered meanwhile. May be dropped and called again.
+    ///
+    /// # Errors
+    /// The connection is over, or the server said why it will be.
+    pub(super) async fn next(&mut self) -> io::Result<Answer> {
+        loop {
+            while let Some(frame) = self.reading.next(&mut self.inbound)? {
+                match frame {
+                    Frame::Message(answer) => return Ok(answer),
+                    Frame::Ping => self.outbound.extend_from_slice(frame::PONG),
+                    Frame::Info(info) => {
+                        self.payload_max = info.max_payload;
+                        self.is_leaving |= info.lame_duck_mode;
+                    }
+                    Frame::Error(words) => return Err(io::Error::other(words)),
+                    Frame::Pong | Frame::Ok => {}
+                }
+            }
+            self.flush().await?;
+            self.inbound.reserve(READ_BYTES);
+            if self.socket.read_buf(&mut self.inbound).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+}
