@@ -133,7 +133,7 @@ impl Link {
             .split(',')
             .filter_map(|url| url.trim().parse().ok());
         let link = Self {
-            access: Arc::new(Access::new(servers.collect(), config.credentials.clone())),
+            access: Access::new(servers.collect(), config.credentials.clone()),
             client,
             state,
             dropped,

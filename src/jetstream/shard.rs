@@ -77,7 +77,10 @@ impl Shard {
                         Some(first) => self.unfinished.push_back(first),
                         None => return,
                     },
-                    () = idle(&mut self.wire) => continue,
+                    () = keep(&mut self.wire, &self.link, &inbox, self.ack_timeout) => {
+                        tokio::time::sleep(BACKOFF_MIN).await;
+                        continue;
+                    }
                 }
                 self.take_queued();
             }
@@ -107,7 +110,7 @@ impl Shard {
                         );
                     }
                     self.give_up_unanswered();
-                    self.wait(backoff).await;
+                    tokio::time::sleep(backoff).await;
                     backoff = (backoff * 2).min(BACKOFF_MAX);
                 }
             }
@@ -130,10 +133,6 @@ impl Shard {
 
     /// Sends the front of what is unfinished as one batch and waits until it ended.
     async fn publish_batch(&mut self, inbox: &Inbox) -> End {
-        if !self.link.is_connected() {
-            self.stall();
-            return End::Again("NATS is away".to_owned());
-        }
         if let Err(reason) = self.connect(inbox).await {
             self.stall();
             return End::Again(reason);
@@ -147,24 +146,13 @@ impl Shard {
         if count == 0 {
             return End::Done;
         }
-        let mut state = self.link.state.clone();
-        let before = *state.borrow_and_update();
         self.batches += 1;
         self.metrics.batches.inc();
-        let deadline = Instant::now() + self.ack_timeout;
-        tokio::select! {
-            biased;
-            end = async {
-                // With a server that reads nothing, buffers fill up and sending waits.
-                match timeout_at(deadline, self.send(inbox, count)).await {
-                    Ok(Ok(())) => self.await_commit(inbox, count).await,
-                    Ok(Err(error)) => End::Again(error.to_string()),
-                    Err(_) => End::Again("the connection takes nothing more".to_owned()),
-                }
-            } => end,
-            _changed = state.wait_for(|now| *now != before) => {
-                End::Again("the connection was lost".to_owned())
-            }
+        // With a server that reads nothing, buffers fill up and sending waits.
+        match timeout(self.ack_timeout, self.send(inbox, count)).await {
+            Ok(Ok(())) => self.await_commit(inbox, count).await,
+            Ok(Err(error)) => End::Again(error.to_string()),
+            Err(_) => End::Again("the connection takes nothing more".to_owned()),
         }
     }
 
@@ -173,8 +161,7 @@ impl Shard {
         self.wire.take_if(|wire| wire.is_leaving());
         if self.wire.is_none() {
             let filter = inbox.filter();
-            let connected = timeout(self.ack_timeout, self.link.access.connect(&filter)).await;
-            let connected = connected.map_err(|_elapsed| "no connection in time".to_owned())?;
+            let connected = self.link.access.connect(&filter, self.ack_timeout).await;
             self.wire = Some(connected.map_err(|error| error.to_string())?);
         }
         Ok(())
@@ -421,17 +408,6 @@ impl Shard {
         self.finish_refused();
     }
 
-    /// Waits before the next try: for the connection if that is what is missing, else for the backoff.
-    async fn wait(&mut self, backoff: Duration) {
-        if self.link.is_connected() {
-            tokio::time::sleep(backoff).await;
-        } else {
-            tokio::time::sleep(BACKOFF_MIN).await;
-            let connected = self.link.state.wait_for(|state| state.connected);
-            drop(timeout(BACKOFF_MAX, connected).await);
-        }
-    }
-
     /// Shows for how long the oldest message has had no answer.
     fn stall(&mut self) {
         let sent = self.unfinished.front().and_then(|oldest| oldest.sent_at);
@@ -455,11 +431,14 @@ impl Outgoing {
     }
 }
 
-/// Keeps an idle connection: answers the server's pings, and lets go of one that is over. Never returns before that.
-async fn idle(wire: &mut Option<Wire>) {
-    match wire {
-        None => std::future::pending().await,
-        Some(open) => while open.next().await.is_ok() {},
+/// Makes a connection before there is something to send, and keeps it: the server's pings are answered. Returns when there is
+/// none, or none any more.
+async fn keep(wire: &mut Option<Wire>, link: &Link, inbox: &Inbox, limit: Duration) {
+    if wire.is_none() {
+        *wire = link.access.connect(&inbox.filter(), limit).await.ok();
+    }
+    if let Some(open) = wire {
+        while open.next().await.is_ok() {}
     }
     *wire = None;
 }

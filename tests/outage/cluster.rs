@@ -153,7 +153,8 @@ async fn servers_of_a_replicated_stream_fail_in_turn() {
                 rig.nats.restart(leader).await;
             }
             Fault::GatewaysServerKilled => {
-                let server = rig.nats.server_of("jetway").await;
+                // Of one of its publishers.
+                let server = rig.nats.server_of("jetway publisher").await;
                 rig.nats.kill9(server).await;
                 rig.nats.restart(server).await;
             }

@@ -3,7 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use async_nats::ServerAddr;
 use base64::Engine as _;
@@ -13,6 +15,7 @@ use nkeys::KeyPair;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
@@ -21,46 +24,79 @@ use super::reading::{Frame, Info, Reading};
 use super::{READ_BYTES, Socket, Wire, frame};
 use crate::telemetry;
 
-/// Where the servers are, and what is said to them. As the configuration has it, and not what was learnt from a server.
+/// More servers than this are not remembered of what a server names.
+const DISCOVERED_MAX: usize = 64;
+
+/// Where the servers are, and what is said to them.
 #[derive(Debug)]
 pub(in crate::jetstream) struct Access {
+    /// As configured.
     servers: Vec<ServerAddr>,
+    /// Others of the same cluster, as the server said that was heard last.
+    discovered: Mutex<Vec<ServerAddr>>,
+    /// Which one is tried next.
+    turn: AtomicUsize,
     credentials: Option<PathBuf>,
     tls: OnceLock<Arc<ClientConfig>>,
 }
 
 impl Access {
-    /// To any of these servers.
+    /// To any of these servers, and to those that they name.
     pub(in crate::jetstream) fn new(
         servers: Vec<ServerAddr>,
         credentials: Option<PathBuf>,
-    ) -> Self {
-        Self {
+    ) -> Arc<Self> {
+        // Not all nodes at the same one.
+        let first = usize::try_from(telemetry::random_u64() % u64::from(u16::MAX)).unwrap_or(0);
+        Arc::new(Self {
             servers,
+            discovered: Mutex::default(),
+            turn: AtomicUsize::new(first),
             credentials,
             tls: OnceLock::new(),
-        }
+        })
     }
 
-    /// Connects and subscribes to `filter`; from when this returns on no answer is missed.
+    /// Connects and subscribes to `filter`; from when this returns on no answer is missed. Each server that is known is tried
+    /// once, for at most `limit`: one that is silent does not hide the others.
     ///
     /// # Errors
     /// Of the last server that was tried: no connection, or what it said.
-    pub(in crate::jetstream) async fn connect(&self, filter: &str) -> io::Result<Wire> {
+    pub(in crate::jetstream) async fn connect(
+        self: &Arc<Self>,
+        filter: &str,
+        limit: Duration,
+    ) -> io::Result<Wire> {
+        let mut servers = self.servers.clone();
+        servers.extend(self.discovered().iter().cloned());
         let mut last = io::Error::other("no server");
-        // Not all shards of all nodes at the same one.
-        let count = self.servers.len().max(1);
-        let first = usize::try_from(telemetry::random_u64() % count as u64).unwrap_or(0);
-        for server in self.servers.iter().cycle().skip(first).take(count) {
-            match self.connect_to(server, filter).await {
-                Ok(wire) => return Ok(wire),
-                Err(error) => last = error,
+        // Shards take turns: they are spread over the servers, and who lost one tries another.
+        let first = self.turn.fetch_add(1, Ordering::Relaxed) % servers.len().max(1);
+        for server in servers.iter().cycle().skip(first).take(servers.len()) {
+            match timeout(limit, self.connect_to(server, filter)).await {
+                Ok(Ok(wire)) => return Ok(wire),
+                Ok(Err(error)) => last = error,
+                Err(_elapsed) => last = io::Error::other("no connection in time"),
             }
         }
         Err(last)
     }
 
-    async fn connect_to(&self, server: &ServerAddr, filter: &str) -> io::Result<Wire> {
+    /// Remembers what a server says of its cluster.
+    pub(super) fn learn(&self, info: &Info) {
+        let address = |server: &ServerAddr| (server.host().to_owned(), server.port());
+        let configured: Vec<_> = self.servers.iter().map(address).collect();
+        let named = info.connect_urls.iter().filter_map(|url| url.parse().ok());
+        let others = named.filter(|server| !configured.contains(&address(server)));
+        *self.discovered() = others.take(DISCOVERED_MAX).collect();
+    }
+
+    fn discovered(&self) -> MutexGuard<'_, Vec<ServerAddr>> {
+        let discovered = self.discovered.lock();
+        discovered.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn connect_to(self: &Arc<Self>, server: &ServerAddr, filter: &str) -> io::Result<Wire> {
         let addresses: Vec<SocketAddr> = server.socket_addrs().await?.collect();
         let socket = TcpStream::connect(&*addresses).await?;
         socket.set_nodelay(true)?;
@@ -69,11 +105,15 @@ impl Access {
             inbound: BytesMut::new(),
             reading: Reading::default(),
         };
-        let info = match greeting.next().await? {
+        let mut info = match greeting.next().await? {
             Frame::Info(info) => info,
             other => return Err(io::Error::other(format!("expected INFO, found {other:?}"))),
         };
-        if server.tls_required() || info.tls_required {
+        // Also to a server that was only named: its name came with no word about TLS.
+        if info.tls_required || self.servers.iter().any(ServerAddr::tls_required) {
+            if !greeting.inbound.is_empty() {
+                return Err(io::Error::other("expected nothing between INFO and TLS"));
+            }
             greeting.socket = self.secured(greeting.socket, server.host()).await?;
         }
         let connect = self.connect_line(server, &info)?;
@@ -87,14 +127,13 @@ impl Access {
                 Frame::Pong => break,
                 Frame::Ping => greeting.socket.write_all(frame::PONG).await?,
                 Frame::Error(words) => return Err(io::Error::other(words)),
-                Frame::Message(_) | Frame::Ok | Frame::Info(_) => {}
+                // An account may have limits of its own.
+                Frame::Info(newer) => info = newer,
+                Frame::Message(_) | Frame::Ok => {}
             }
         }
-        Ok(Wire::new(
-            greeting.socket,
-            greeting.inbound,
-            info.max_payload,
-        ))
+        self.learn(&info);
+        Ok(Wire::new(greeting, &info, Arc::clone(self)))
     }
 
     async fn secured(&self, socket: Box<dyn Socket>, host: &str) -> io::Result<Box<dyn Socket>> {
@@ -109,7 +148,8 @@ impl Access {
         Ok(Box::new(connector.connect(name, socket).await?))
     }
 
-    /// The JSON of CONNECT: with the user name and password, or token, of the URL, else with the credentials file.
+    /// The JSON of CONNECT: with the user name and password, or token, of the URL, else with the credentials file. A server
+    /// that was only named is told what the first one with a user name is.
     fn connect_line(&self, server: &ServerAddr, info: &Info) -> io::Result<String> {
         let mut connect = json!({
             "verbose": false,
@@ -127,7 +167,11 @@ impl Access {
                 object.insert(key.to_owned(), value.into());
             }
         };
-        match (server.username(), server.password(), &self.credentials) {
+        let known = |server: &&ServerAddr| server.username().is_some();
+        let server = std::iter::once(server).chain(&self.servers).find(known);
+        let user = server.and_then(ServerAddr::username);
+        let password = server.and_then(ServerAddr::password);
+        match (user, password, &self.credentials) {
             (Some(user), Some(password), _) => {
                 add("user", user.to_owned());
                 add("pass", password.to_owned());
@@ -165,10 +209,10 @@ fn decorated(text: &str) -> io::Result<(&str, &str)> {
 }
 
 /// A connection that is being made.
-struct Greeting {
-    socket: Box<dyn Socket>,
-    inbound: BytesMut,
-    reading: Reading,
+pub(super) struct Greeting {
+    pub(super) socket: Box<dyn Socket>,
+    pub(super) inbound: BytesMut,
+    pub(super) reading: Reading,
 }
 
 impl Greeting {
@@ -203,11 +247,32 @@ mod tests {
         decorated("nothing").unwrap_err();
     }
 
+    fn server(url: &str) -> ServerAddr {
+        url.parse().unwrap()
+    }
+
+    #[test]
+    fn servers_that_a_server_names_are_known_beside_the_configured_ones() {
+        let access = Access::new(vec![server("nats://u:p@10.0.0.1:4222")], None);
+        let urls = ["10.0.0.1:4222", "10.0.0.2:4222", "no port: x", "[::1]:4223"];
+        let info = Info {
+            connect_urls: urls.map(str::to_owned).into(),
+            ..Info::default()
+        };
+        access.learn(&info);
+        let found = access.discovered().clone();
+        assert_eq!(found, ["10.0.0.2:4222", "[::1]:4223"].map(server));
+        let line = access.connect_line(&found[0], &info).unwrap();
+        assert!(line.contains(r#""user":"u""#), "{line}");
+        access.learn(&Info::default());
+        assert!(access.discovered().is_empty());
+    }
+
     #[test]
     fn a_url_says_who_we_are() {
         let said = |url: &str| {
-            let server: ServerAddr = url.parse().unwrap();
-            let line = Access::new(Vec::new(), None).connect_line(&server, &Info::default());
+            let access = Access::new(vec![server(url)], None);
+            let line = access.connect_line(&server(url), &Info::default());
             let said: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
             ["user", "pass", "auth_token"].map(|key| said[key].as_str().map(str::to_owned))
         };

@@ -10,14 +10,16 @@ mod frame;
 mod reading;
 
 use std::io;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 pub(super) use connect::Access;
+use connect::Greeting;
 pub(super) use frame::Reply;
-use reading::{Frame, Reading};
+use reading::{Frame, Info, Reading};
 
 use crate::message::Headers;
 
@@ -47,17 +49,19 @@ pub(super) struct Wire {
     payload_max: usize,
     /// The server is about to stop, and wants its clients elsewhere.
     is_leaving: bool,
+    access: Arc<Access>,
 }
 
 impl Wire {
-    fn new(socket: Box<dyn Socket>, inbound: BytesMut, payload_max: usize) -> Self {
+    fn new(greeting: Greeting, info: &Info, access: Arc<Access>) -> Self {
         Self {
-            socket,
+            socket: greeting.socket,
             outbound: BytesMut::new(),
-            inbound,
-            reading: Reading::default(),
-            payload_max,
-            is_leaving: false,
+            inbound: greeting.inbound,
+            reading: greeting.reading,
+            payload_max: info.max_payload.unwrap_or(usize::MAX),
+            is_leaving: info.lame_duck_mode,
+            access,
         }
     }
 
@@ -110,8 +114,9 @@ impl Wire {
                     Frame::Message(answer) => return Ok(answer),
                     Frame::Ping => self.outbound.extend_from_slice(frame::PONG),
                     Frame::Info(info) => {
-                        self.payload_max = info.max_payload;
+                        self.payload_max = info.max_payload.unwrap_or(self.payload_max);
                         self.is_leaving |= info.lame_duck_mode;
+                        self.access.learn(&info);
                     }
                     Frame::Error(words) => return Err(io::Error::other(words)),
                     Frame::Pong | Frame::Ok => {}

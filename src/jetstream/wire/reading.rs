@@ -30,14 +30,14 @@ pub(super) enum Frame {
 /// What of INFO matters here.
 #[derive(Debug, Default, PartialEq, Eq, serde::Deserialize)]
 pub(super) struct Info {
-    #[serde(default)]
-    pub(super) max_payload: usize,
+    pub(super) max_payload: Option<usize>,
     #[serde(default)]
     pub(super) nonce: String,
     #[serde(default)]
     pub(super) tls_required: bool,
+    /// Servers of the cluster, with this one.
     #[serde(default)]
-    pub(super) tls_available: bool,
+    pub(super) connect_urls: Vec<String>,
     #[serde(default, rename = "ldm")]
     pub(super) lame_duck_mode: bool,
 }

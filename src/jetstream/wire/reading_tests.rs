@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const SPOKEN: &str = "INFO {\"max_payload\":1048576,\"nonce\":\"n\",\"ldm\":true}\r\n+OK\r\nPING\r\nPONG\r\n\
+const SPOKEN: &str = "INFO {\"max_payload\":1048576,\"nonce\":\"n\",\"connect_urls\":[\"b:1\"],\"ldm\":true}\r\n+OK\r\nPING\r\nPONG\r\n\
      MSG a.b 1 5\r\nhello\r\nMSG a.b 1 reply.x 0\r\n\r\n\
      HMSG a 1 16 16\r\nNATS/1.0 503\r\n\r\n\r\nHMSG a 1 r 12 14\r\nNATS/1.0\r\n\r\nhi\r\n-ERR 'Stale Connection'\r\n";
 
@@ -19,7 +19,8 @@ fn answer(subject: &'static str, no_responders: bool, payload: &'static str) -> 
 fn expected() -> Vec<Frame> {
     vec![
         Frame::Info(Box::new(Info {
-            max_payload: 1_048_576,
+            max_payload: Some(1_048_576),
+            connect_urls: vec!["b:1".to_owned()],
             nonce: "n".to_owned(),
             lame_duck_mode: true,
             ..Info::default()
@@ -77,11 +78,35 @@ fn what_is_not_the_protocol_is_an_error() {
     Reading::default().next(&mut endless).unwrap_err();
 }
 
+/// Words of the protocol in any order, so that more than the first word is read of what is not the protocol.
+fn words() -> impl Strategy<Value = Vec<u8>> {
+    let word = prop_oneof![
+        "MSG |HMSG |msg\t|INFO |-ERR |PING|PONG|\\+OK",
+        "[0-9]{1,20} ?| |\\{|\\}|_jw\\.ack ",
+        Just("\r\n".to_owned()),
+        Just("NATS/1.0 503\r\n\r\n".to_owned()),
+        Just("\u{e9}\r".to_owned()),
+    ];
+    proptest::collection::vec(word, 0..30).prop_map(|words| words.concat().into_bytes())
+}
+
 proptest! {
     #[test]
-    fn any_bytes_are_frames_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let mut buffer = BytesMut::from(&bytes[..]);
-        let mut reading = Reading::default();
-        while let Ok(Some(_)) = reading.next(&mut buffer) {}
+    fn any_bytes_are_frames_or_an_error(
+        bytes in prop_oneof![proptest::collection::vec(any::<u8>(), 0..200), words()],
+        piece in 1_usize..40,
+    ) {
+        let (mut reading, mut buffer) = (Reading::default(), BytesMut::new());
+        for piece in bytes.chunks(piece) {
+            buffer.extend_from_slice(piece);
+            loop {
+                let before = buffer.len();
+                match reading.next(&mut buffer) {
+                    Ok(Some(_)) => assert!(buffer.len() < before, "a frame was taken off"),
+                    Ok(None) => break,
+                    Err(_) => return Ok(()),
+                }
+            }
+        }
     }
 }
