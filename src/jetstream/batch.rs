@@ -40,6 +40,13 @@ impl Inbox {
         format!("{prefix}.{shard}.{shard}-{batch}.{MESSAGES_MAX}.fail.")
     }
 
+    /// The number and what follows it in the reply subject of a message that is not stored, and only ends a batch: nothing
+    /// can be appended to it from then on. The answer says how much of it is stored.
+    pub(super) fn close() -> (usize, &'static str) {
+        // Behind any that the batch may wait for; a batch that is not open is not opened by it.
+        (MESSAGES_MAX + 1, ".3.$FI")
+    }
+
     /// What follows the number in the reply subject of message `number` of `count`.
     pub(super) fn end(number: usize, count: usize) -> &'static str {
         match number {
@@ -94,6 +101,10 @@ pub(super) enum Answer {
         /// Why.
         refusal: Refusal,
     },
+    /// The server knows no such batch, asked with message `0`: it has ended, or has not begun.
+    Unknown(usize),
+    /// A message is missing; what is stored before it is said by the answer that follows.
+    Gap(String),
     /// Nothing is known beyond what was acknowledged: ask again with a new batch.
     Broken(String),
 }
@@ -122,7 +133,7 @@ fn interpret(number: usize, body: Body) -> Answer {
     let index = |value: Option<u64>| usize::try_from(value.unwrap_or(0)).unwrap_or(0);
     match (body.kind.as_deref(), body.error) {
         (Some("ack"), _) => Answer::Stored(index(body.seq)),
-        (Some("gap"), _) => Answer::Broken(format!("gap after {}", index(body.last_seq))),
+        (Some("gap"), _) => Answer::Gap(format!("gap after {}", index(body.last_seq))),
         (Some("err"), Some(error)) => failed(index(body.seq), &error),
         (None, Some(error)) => failed(number, &error),
         (None, None) => Answer::Committed {
@@ -151,7 +162,8 @@ fn failed(number: usize, error: &ApiError) -> Answer {
         (STORE_FAILED | STORAGE_EXCEEDED | MEMORY_EXCEEDED | ACCOUNT_EXCEEDED, _) => {
             Refusal::Full(reason)
         }
-        (BATCH_UNKNOWN | BATCHES_OFF, _) => return Answer::Broken(reason),
+        (BATCH_UNKNOWN, _) => return Answer::Unknown(number),
+        (BATCHES_OFF, _) => return Answer::Broken(reason),
         (_, 400) => Refusal::Refused(reason),
         _ => return Answer::Broken(reason),
     };
@@ -226,14 +238,20 @@ mod tests {
         check(
             &reply(3, 9),
             r#"{"type":"gap","last_seq":2,"seq":3}"#,
-            Some(Answer::Broken("gap after 2".to_owned())),
+            Some(Answer::Gap("gap after 2".to_owned())),
         );
         check(
             &reply(4, 4),
             r#"{"error":{"code":400,"err_code":10208,"description":"batch publish ID unknown"},"stream":"UP","seq":0}"#,
-            Some(Answer::Broken(
-                "batch publish ID unknown (10208)".to_owned(),
-            )),
+            Some(Answer::Unknown(4)),
+        );
+        check(
+            &reply(1, 9),
+            r#"{"error":{"code":400,"err_code":10071,"description":"wrong last sequence: 8"},"stream":"UP","seq":0}"#,
+            Some(Answer::Refused {
+                number: 1,
+                refusal: Refusal::Refused("wrong last sequence: 8 (10071)".to_owned()),
+            }),
         );
         check(
             &reply(3, 3),

@@ -13,13 +13,16 @@ mod direct;
 mod error;
 pub mod feed;
 mod fence;
+mod guard;
 mod lease;
 pub mod provision;
 pub mod publisher;
 pub mod pulse;
 mod reader;
 pub mod receipts;
+mod recovery;
 mod repeats;
+mod settling;
 mod shard;
 mod state;
 mod stored;
@@ -42,3 +45,6 @@ pub use state::{DurableState, StreamState};
 pub use stored::Stored;
 pub use tries::Error as ReadError;
 pub use version::{VERSION_MIN, Version};
+
+/// The header by which a stream knows a message that it has.
+const MSG_ID: &str = "Nats-Msg-Id";

@@ -20,6 +20,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::guard::Guards;
 use super::shard::Shard;
 use super::{Fence, Link, Receipts, Refusal};
 use crate::message::{Message, Subject};
@@ -166,6 +167,7 @@ impl Publisher {
                     stalled: false,
                     wire: None,
                     replicated: None,
+                    guards: Guards::default(),
                 };
                 tasks.spawn("publisher", OnExit::Shutdown, shard.run(shutdown.clone()));
                 sender
@@ -276,6 +278,11 @@ impl Publisher {
             metrics.refused.clone(),
         );
         registry.register("batches", "Batches sent", metrics.batches.clone());
+        registry.register(
+            "guarded",
+            "Batches sent without message ids",
+            metrics.guarded.clone(),
+        );
         registry.register("retries", "Batches sent again", metrics.retries.clone());
         registry.register("live", "Live copies published", metrics.live.clone());
         registry.register(
@@ -304,6 +311,7 @@ pub(super) struct Metrics {
     pub(super) stored_bytes: Counter,
     pub(super) refused: Counter,
     pub(super) batches: Counter,
+    pub(super) guarded: Counter,
     pub(super) retries: Counter,
     pub(super) live: Counter,
     pub(super) waiting: Gauge,

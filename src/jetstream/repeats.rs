@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::MSG_ID;
 use super::direct::{Direct, End, Query};
 use super::{Link, ReadError, Stored};
 use crate::event;
@@ -20,7 +21,6 @@ const BELIEVED: Duration = Duration::from_secs(10);
 const PAGE_MESSAGES_MAX: usize = 256;
 const PAGE_BYTES_MAX: usize = 1024 * 1024;
 /// The header that a stream knows messages by.
-const MSG_ID: &str = "Nats-Msg-Id";
 
 /// A stream, as far as repeats matter.
 #[derive(Debug, Clone, PartialEq, Eq)]

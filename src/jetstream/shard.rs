@@ -9,20 +9,21 @@ use std::collections::VecDeque;
 use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use async_nats::{HeaderMap, HeaderName, HeaderValue};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::batch::{self, Answer, Inbox};
+use super::batch::{self, Inbox};
 use super::fence::{self, Fence};
+use super::guard::Guards;
 use super::publisher::{Metrics, Outgoing};
-use super::wire::{Reply, Wire};
+use super::wire::{Once, Reply, Wire};
 use super::{Claimant, Link, Refusal, provision};
-use crate::message::{Headers, Message, Subject};
+use crate::message::Headers;
 use crate::telemetry;
 
 /// Bytes of one batch: what the client buffers at once.
@@ -54,10 +55,11 @@ pub(super) struct Shard {
     pub(super) wire: Option<Wire>,
     /// Whether the stream is replicated, asked when something came into doubt, until nothing is any more.
     pub(super) replicated: Option<bool>,
+    pub(super) guards: Guards,
 }
 
 /// How a batch ended.
-enum End {
+pub(super) enum End {
     /// Every message of it is finished or will be without sending it again.
     Done,
     /// Send the unfinished ones again.
@@ -118,7 +120,8 @@ impl Shard {
     }
 
     fn take_queued(&mut self) {
-        while self.unfinished.len() < batch::MESSAGES_MAX {
+        // One more than a batch has: it says whether the next batch may have a guard.
+        while self.unfinished.len() <= batch::MESSAGES_MAX {
             let Ok(next) = self.queue.try_recv() else {
                 break;
             };
@@ -137,20 +140,28 @@ impl Shard {
             self.stall();
             return End::Again(reason);
         }
+        if let Err(reason) = self.recover(inbox).await {
+            self.stall();
+            return End::Again(reason);
+        }
         self.refuse_too_large();
         self.refuse_fenced().await;
-        let count = match self.doubt_goes_alone().await {
-            true => 1,
-            false => self.batch_messages(),
-        };
+        if self.is_front_refused() {
+            self.abandon();
+        }
+        let count = self.next_batch().await;
         if count == 0 {
             return End::Done;
         }
         self.batches += 1;
         self.metrics.batches.inc();
+        let first = self.first_once(count);
+        if first != Once::Id {
+            self.metrics.guarded.inc();
+        }
         // With a server that reads nothing, buffers fill up and sending waits.
-        match timeout(self.ack_timeout, self.send(inbox, count)).await {
-            Ok(Ok(())) => self.await_commit(inbox, count).await,
+        match timeout(self.ack_timeout, self.send(inbox, count, first)).await {
+            Ok(Ok(())) => self.await_commit(inbox, count, first).await,
             Ok(Err(error)) => End::Again(error.to_string()),
             Err(_) => End::Again("the connection takes nothing more".to_owned()),
         }
@@ -209,6 +220,17 @@ impl Shard {
         }
     }
 
+    /// How many messages the next batch has.
+    async fn next_batch(&mut self) -> usize {
+        if let Some(doubt) = &self.guards.doubt {
+            return self.batch_messages().min(doubt.count);
+        }
+        match self.doubt_goes_alone().await {
+            true => 1,
+            false => self.cut(self.batch_messages()).await,
+        }
+    }
+
     /// Whether the next message may be stored already on a replicated stream; what is in doubt is in front of what was never
     /// sent. The stream is asked, since an operator may have changed it; without an answer it counts as replicated.
     async fn doubt_goes_alone(&mut self) -> bool {
@@ -241,7 +263,11 @@ impl Shard {
             .count()
     }
 
-    async fn send(&mut self, inbox: &Inbox, count: usize) -> io::Result<()> {
+    async fn send(&mut self, inbox: &Inbox, count: usize, first: Once) -> io::Result<()> {
+        let others = match first {
+            Once::Id => Once::Id,
+            Once::Guard(_) | Once::Batch => Once::Batch,
+        };
         let now = Instant::now();
         let wire = self.wire.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         let start = inbox.start(self.batches);
@@ -253,163 +279,14 @@ impl Shard {
                 end: Inbox::end(number, count),
             };
             let message = &outgoing.message;
-            wire.publish(
-                &message.subject,
-                Some(&reply),
-                &message.headers,
-                &message.payload,
-            );
+            let once = if number == 1 { first } else { others };
+            wire.publish(&message.subject, message, Some(&reply), once);
         }
         wire.flush().await
     }
 
-    /// Finishes messages as answers say so, until the batch has ended.
-    async fn await_commit(&mut self, inbox: &Inbox, count: usize) -> End {
-        let mut finished = 0;
-        let mut deadline = Instant::now() + self.ack_timeout;
-        loop {
-            let Some(wire) = &mut self.wire else {
-                return End::Again("no connection".to_owned());
-            };
-            let Ok(answer) = timeout_at(deadline, wire.next()).await else {
-                self.stall();
-                return End::Again("no answer in time".to_owned());
-            };
-            let answer = match answer {
-                Ok(answer) => answer,
-                Err(error) => return End::Again(format!("the connection was lost: {error}")),
-            };
-            let read = inbox.read(
-                self.batches,
-                &answer.subject,
-                answer.no_responders,
-                &answer.payload,
-            );
-            match read {
-                None => {}
-                // Sent before the refusal, too, of one that may be stored already and is with the leader alone.
-                Some(Answer::Stored(_)) if count == 1 => {}
-                Some(Answer::Stored(stored)) => {
-                    let copies = self.finish_stored(stored.min(count), &mut finished);
-                    deadline = Instant::now() + self.ack_timeout;
-                    self.publish_live(copies, deadline).await;
-                }
-                Some(Answer::Committed { stored, sequence }) => {
-                    self.stored_sequence.fetch_max(sequence, Ordering::Release);
-                    let copies = self.finish_stored(stored.min(count), &mut finished);
-                    self.publish_live(copies, Instant::now() + self.ack_timeout)
-                        .await;
-                    // One that was sent alone may still be in doubt from before.
-                    if count > 1 {
-                        self.not_stored(count - finished);
-                    }
-                    let refused = self
-                        .unfinished
-                        .front()
-                        .is_some_and(|next| next.refusal.is_some());
-                    return match stored >= count || refused {
-                        true => End::Done,
-                        false => End::Again(format!("{stored} of {count} stored")),
-                    };
-                }
-                Some(Answer::Refused { number, refusal }) => {
-                    let index = number.wrapping_sub(1).wrapping_sub(finished);
-                    if let Some(outgoing) = self.unfinished.get_mut(index) {
-                        outgoing.refusal = Some(refusal);
-                    }
-                    // A batch that ends before its first unfinished message has nothing more to say.
-                    if index == 0 {
-                        self.not_stored(count - finished);
-                    }
-                    if index == 0 || number == count {
-                        return End::Done;
-                    }
-                }
-                Some(Answer::Broken(reason)) => return End::Again(reason),
-            }
-        }
-    }
-
-    /// Finishes the batch's messages up to `stored`, and gives those that are to be copied; `finished` counts those that
-    /// already are.
-    fn finish_stored(&mut self, stored: usize, finished: &mut usize) -> Vec<(Subject, Message)> {
-        let mut copies = Vec::new();
-        let mut freed_bytes = 0;
-        while *finished < stored {
-            let Some(outgoing) = self.unfinished.pop_front() else {
-                break;
-            };
-            *finished += 1;
-            self.metrics.stored.inc();
-            self.metrics
-                .stored_bytes
-                .inc_by(outgoing.message.payload.len() as u64);
-            outgoing.finish(None);
-            freed_bytes += outgoing.bytes as usize;
-            if let Some(live) = outgoing.live {
-                copies.push((live, outgoing.message));
-            }
-        }
-        // At once: giving back takes the pool's lock.
-        self.pool.add_permits(freed_bytes);
-        copies
-    }
-
-    /// Takes the rest of a batch out of doubt: it ended before so many messages in front of what is unfinished.
-    fn not_stored(&mut self, count: usize) {
-        for outgoing in self.unfinished.iter_mut().take(count) {
-            outgoing.sent_at = None;
-        }
-    }
-
-    /// The copies for whoever listens now; at most once, so what the server does not take in time shows in the count only.
-    async fn publish_live(&mut self, copies: Vec<(Subject, Message)>, deadline: Instant) {
-        let Some(wire) = self.wire.as_mut().filter(|_| !copies.is_empty()) else {
-            return;
-        };
-        for (subject, message) in &copies {
-            wire.publish(subject, None, &message.headers, &message.payload);
-        }
-        // What is wrong shows with the next batch.
-        if let Ok(Ok(())) = timeout_at(deadline, wire.flush()).await {
-            self.metrics.live.inc_by(copies.len() as u64);
-        }
-    }
-
-    /// Finishes refused messages that have come to the front; one line tells of all, or an outage would write thousands.
-    fn finish_refused(&mut self) {
-        let mut first = None;
-        let mut count: u64 = 0;
-        while let Some(outgoing) = self.unfinished.pop_front_if(|next| next.refusal.is_some()) {
-            outgoing.finish(outgoing.refusal.clone());
-            self.pool.add_permits(outgoing.bytes as usize);
-            count += 1;
-            first.get_or_insert(outgoing);
-        }
-        if let Some(Outgoing {
-            message,
-            refusal: Some(refusal),
-            ..
-        }) = first
-        {
-            self.metrics.refused.inc_by(count);
-            tracing::warn!(stream = &*self.stream, subject = %message.subject, %refusal, count, "messages refused");
-        }
-    }
-
-    /// Refuses messages whose fate has been unknown for the whole retry budget.
-    fn give_up_unanswered(&mut self) {
-        let budget = self.retry_budget;
-        for outgoing in &mut self.unfinished {
-            if outgoing.sent_at.is_some_and(|sent| sent.elapsed() > budget) {
-                outgoing.refusal = Some(Refusal::Unanswered);
-            }
-        }
-        self.finish_refused();
-    }
-
     /// Shows for how long the oldest message has had no answer.
-    fn stall(&mut self) {
+    pub(super) fn stall(&mut self) {
         let sent = self.unfinished.front().and_then(|oldest| oldest.sent_at);
         let seconds = sent.map_or(1, |sent| sent.elapsed().as_secs().max(1));
         self.stalled = true;
@@ -420,11 +297,11 @@ impl Shard {
 }
 
 impl Outgoing {
-    fn claimant(&self) -> Option<&Arc<Claimant>> {
+    pub(super) fn claimant(&self) -> Option<&Arc<Claimant>> {
         self.receipts.as_ref()?.claimant()
     }
 
-    fn finish(&self, refusal: Option<Refusal>) {
+    pub(super) fn finish(&self, refusal: Option<Refusal>) {
         if let Some(receipts) = &self.receipts {
             receipts.finish(refusal);
         }

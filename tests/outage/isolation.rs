@@ -194,24 +194,12 @@ async fn what_a_silent_server_was_never_sent_is_held_and_then_stored() {
             device.publish(Publish::new(topic, vec![b'x'; 16 * 1024]));
         }
     }
-    // What was sent is in doubt, and refused after the budget; nothing more is sent to a server that does not even greet.
     let refused = async || {
         rig.gateway
             .metric("jetway_uplink_stream_refused_total")
             .await
     };
-    eventually("what is in doubt is refused", async || {
-        match refused().await {
-            0.0 => Err("nothing yet".to_owned()),
-            _ => Ok(()),
-        }
-    })
-    .await;
-    lasting(Duration::from_secs(3)).await;
-    let (_, highest) = rig.gateway_mib();
-    rig.nats.resume();
-
-    let reasons = join_all(devices.iter_mut().map(async |(_, device)| {
+    let stored = join_all(devices.iter_mut().map(async |(_, device)| {
         let mut stored = 0;
         for _ in 0..EACH {
             match device.acked().await.unwrap().reason {
@@ -221,7 +209,21 @@ async fn what_a_silent_server_was_never_sent_is_held_and_then_stored() {
         }
         stored
     }));
-    let stored: usize = reasons.await.into_iter().sum();
+    // What was sent is in doubt, and refused after the budget; nothing more is sent to a server that does not even greet.
+    let outage = async {
+        eventually("what is in doubt is refused", async || {
+            match refused().await {
+                0.0 => Err("nothing yet".to_owned()),
+                _ => Ok(()),
+            }
+        })
+        .await;
+        lasting(Duration::from_secs(3)).await;
+        rig.nats.resume();
+    };
+    let (stored, ()) = tokio::join!(stored, outage);
+    let (_, highest) = rig.gateway_mib();
+    let stored: usize = stored.into_iter().sum();
     let refused = refused().await;
     println!("silent: {stored} stored, {refused} refused; RSS {highest} MiB at most");
     assert!(stored > 0, "most were never sent");

@@ -133,6 +133,8 @@ async fn after_the_retry_budget_a_device_is_told_that_its_message_is_not_stored(
     let rig = Rig::start(&[
         ("JETWAY_PUBLISHER_RETRY_BUDGET_MS", "3000"),
         ("JETWAY_PUBLISHER_ACK_TIMEOUT_MS", "1000"),
+        // One for each device, or only the first message of both would be sent.
+        ("JETWAY_PUBLISHER_SHARDS", "64"),
     ])
     .await;
     let device = |protocol, index: usize| {

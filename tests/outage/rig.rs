@@ -89,6 +89,12 @@ impl Rig {
     /// Lets the fleet end and judges what is stored.
     pub(crate) async fn judge(&self, fleet: Fleet) -> (Verdict, Vec<Journal>) {
         let journals = fleet.finish().await;
+        let metric = async |name: &str| {
+            let name = format!("jetway_uplink_stream_{name}_total");
+            self.gateway.metric(&name).await
+        };
+        let (batches, guarded) = (metric("batches").await, metric("guarded").await);
+        println!("{batches} batches, {guarded} of them without message ids");
         let verdict = Verdict::of(&self.backend().await, &journals).await;
         (verdict, journals)
     }

@@ -20,6 +20,6 @@ pub use durable::{Durable, ensure_durables};
 pub use floors::Floors;
 pub use plan::{Action, Applied, Change, Kind, apply, plan};
 pub use risk::{Limit, Risk, risks};
-pub(super) use stream::replicas;
 pub use stream::{Durability, Stream, created, ensure, missing, register};
+pub(super) use stream::{keeps, replicas};
 pub use watch::{Config, Watch};

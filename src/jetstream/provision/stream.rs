@@ -102,6 +102,26 @@ pub(in crate::jetstream) async fn replicas(link: &Link, name: &str) -> Result<u6
     Ok(durability(name, &config).replicas)
 }
 
+/// Whether what was stored in a stream is found there afterwards, by whoever asks its leader: it has one server, so no
+/// other one may lead it with less, and it drops nothing but what is old.
+///
+/// # Errors
+/// As [`replicas`].
+pub(in crate::jetstream) async fn keeps(link: &Link, name: &str) -> Result<bool, Error> {
+    let config = info(link, name).await?.ok_or_else(|| Error::Stream {
+        stream: name.to_owned(),
+        reason: "it is missing".to_owned(),
+    })?;
+    Ok(is_kept(&config))
+}
+
+fn is_kept(config: &Value) -> bool {
+    let number = |key: &str| config.get(key).and_then(Value::as_i64);
+    number("num_replicas").unwrap_or(1) <= 1
+        && number("max_msgs_per_subject").unwrap_or(-1) <= 0
+        && config.get("retention").and_then(Value::as_str) == Some("limits")
+}
+
 /// A stream as the server has it.
 pub(super) struct Found {
     /// Its configuration.
@@ -276,6 +296,21 @@ mod tests {
             reason.contains("it does not take mqtt_held.*.*.*"),
             "{reason}"
         );
+    }
+
+    #[test]
+    fn a_stream_keeps_what_it_stores_on_one_server_and_without_a_limit_a_subject() {
+        let limits = json!({"retention": "limits", "num_replicas": 1, "max_msgs_per_subject": -1});
+        assert!(is_kept(&limits));
+        for (key, value) in [
+            ("retention", json!("workqueue")),
+            ("num_replicas", json!(3)),
+            ("max_msgs_per_subject", json!(1)),
+        ] {
+            let mut other = limits.clone();
+            other[key] = value;
+            assert!(!is_kept(&other), "{key}");
+        }
     }
 
     #[test]

@@ -18,10 +18,10 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 pub(super) use connect::Access;
 use connect::Greeting;
-pub(super) use frame::Reply;
+pub(super) use frame::{Once, Reply};
 use reading::{Frame, Info, Reading};
 
-use crate::message::Headers;
+use crate::message::{Headers, Message};
 
 /// Room for reading at once: an answer has about 150 bytes.
 const READ_BYTES: usize = 4 * 1024;
@@ -79,11 +79,18 @@ impl Wire {
     pub(super) fn publish(
         &mut self,
         subject: &str,
-        reply: Option<&Reply>,
-        headers: &Headers,
-        payload: &[u8],
+        message: &Message,
+        reply: Option<&Reply<'_>>,
+        once: Once,
     ) {
-        frame::publish(&mut self.outbound, subject, reply, headers, payload);
+        let message = (subject, &message.headers, &*message.payload);
+        frame::publish(&mut self.outbound, message, reply, once);
+    }
+
+    /// The same of a message that has nothing but where its answer goes.
+    pub(super) fn ask(&mut self, subject: &str, reply: &Reply<'_>) {
+        let message = (subject, &Headers::default(), &[][..]);
+        frame::publish(&mut self.outbound, message, Some(reply), Once::Id);
     }
 
     /// Writes everything. May be dropped and called again.

@@ -1,0 +1,187 @@
+//! What became of a guarded batch that was not answered: it is closed, and what it stored is counted.
+//!
+//! 1. Each batch in doubt is closed, on the new connection. If it is open the answer says how much of it is stored. If the server
+//!    does not know it, it has ended, or has not begun and may begin yet.
+//! 2. Then the stream is read. What is stored of a batch is a prefix of it, so the last stored message is found by bisection;
+//!    all is looked for behind the sequence that was the guard, whatever others have stored since.
+//! 3. If something is stored, the batch has begun and ended: the rest is not stored, nor will be. If nothing is, the batch may
+//!    still begin; the same messages are sent again under a guard that then fails, or makes its own fail.
+
+use std::collections::HashMap;
+
+use serde_json::json;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::batch::{Answer, Inbox};
+use super::direct::Direct;
+use super::guard::Doubt;
+use super::receipts::Refusal;
+use super::shard::Shard;
+use super::wire::Reply;
+use super::{ReadError, Stored};
+
+const ID: &str = "Jw-Id";
+/// Reading back may take so many times as long as an answer: it takes some requests.
+const READ_TIMEOUTS: u32 = 5;
+
+impl Shard {
+    /// Finishes what a guarded batch in doubt has stored. What is in doubt still after that is to be sent again, under the guard
+    /// that is known now.
+    ///
+    /// # Errors
+    /// NATS did not say what is needed.
+    pub(super) async fn recover(&mut self, inbox: &Inbox) -> Result<(), String> {
+        let Some(doubt) = &self.guards.doubt else {
+            return Ok(());
+        };
+        if doubt.count == 0 {
+            // Only its end was not answered.
+            self.guards.doubt = None;
+            return Ok(());
+        }
+        let (batches, finished) = (doubt.batches.clone(), doubt.finished);
+        self.guards.kept = None;
+        if !self.is_kept().await? {
+            // Someone has changed the stream since.
+            self.abandon();
+            return Ok(());
+        }
+        let mut stored = 0;
+        for batch in batches {
+            if let Some(all) = self.close(inbox, batch).await? {
+                stored = stored.max(all.saturating_sub(finished));
+                if all == 0 {
+                    self.guards.end(batch);
+                }
+            }
+        }
+        if stored == 0 {
+            let read = timeout(READ_TIMEOUTS * self.ack_timeout, self.read_back()).await;
+            let read = read.map_err(|_elapsed| "the stream was not read in time".to_owned())?;
+            stored = read.map_err(|error| error.to_string())?;
+        }
+        let Some(count) = self.guards.doubt.as_ref().map(|doubt| doubt.count) else {
+            self.not_stored(self.unfinished.len());
+            return Ok(());
+        };
+        if stored > 0 || finished > 0 {
+            self.guards.doubt = None;
+            let copies = self.finish_stored(stored.min(count), &mut 0);
+            self.publish_live(copies, Instant::now() + self.ack_timeout)
+                .await;
+            self.not_stored(count.saturating_sub(stored));
+        }
+        Ok(())
+    }
+
+    /// Ends a batch; gives how many of its messages are stored, or none if the server knows no such batch.
+    async fn close(&mut self, inbox: &Inbox, batch: u64) -> Result<Option<usize>, String> {
+        let deadline = Instant::now() + self.ack_timeout;
+        let subject = self
+            .unfinished
+            .front()
+            .map(|front| front.message.subject.clone());
+        let (Some(wire), Some(subject)) = (&mut self.wire, subject) else {
+            return Err("no connection".to_owned());
+        };
+        let (number, end) = Inbox::close();
+        let reply = Reply {
+            start: &inbox.start(batch),
+            number: number as u64,
+            end,
+        };
+        wire.ask(&subject, &reply);
+        let answered = timeout_at(deadline, async {
+            wire.flush().await.map_err(|error| error.to_string())?;
+            loop {
+                let answer = wire.next().await.map_err(|error| error.to_string())?;
+                let (subject, payload) = (&answer.subject, &answer.payload);
+                match inbox.read(batch, subject, answer.no_responders, payload) {
+                    Some(Answer::Committed { stored, .. }) => return Ok(Some(stored)),
+                    Some(Answer::Unknown(asked)) if asked == number => return Ok(None),
+                    Some(Answer::Broken(reason)) => return Err(reason),
+                    Some(Answer::Refused { refusal, .. }) => return Err(refusal.to_string()),
+                    // Of the batch itself, still on their way.
+                    None | Some(Answer::Stored(_) | Answer::Gap(_) | Answer::Unknown(_)) => {}
+                }
+            }
+        });
+        let closed = answered.await;
+        closed.unwrap_or_else(|_elapsed| Err("no answer in time".to_owned()))
+    }
+
+    /// How many of the messages in doubt the stream has. If it has none, the last message of the first one's subject is
+    /// known from then on.
+    async fn read_back(&mut self) -> Result<usize, ReadError> {
+        let direct = Direct::new(&self.link, &self.stream);
+        let Some(Doubt { count, after, .. }) = self.guards.doubt else {
+            return Ok(0);
+        };
+        let in_doubt = self.unfinished.iter().take(count).enumerate();
+        let ids: HashMap<&str, usize> = in_doubt
+            .filter_map(|(index, outgoing)| Some((outgoing.message.headers.get(ID)?, index)))
+            .collect();
+        let (mut stored, mut unstored) = (0, count);
+        while stored < unstored {
+            let index = stored + (unstored - stored) / 2;
+            let Some(asked) = self.unfinished.get(index) else {
+                break;
+            };
+            let subject = &*asked.message.subject;
+            match stored_up_to(&direct, &ids, subject, after).await? {
+                Some(last) if last >= index => stored = last + 1,
+                _ => unstored = index,
+            }
+        }
+        if stored == 0
+            && let Some(front) = self.unfinished.front()
+        {
+            let subject = front.message.subject.clone();
+            let last = last(&direct, &subject).await?;
+            let sequence = last.map_or(0, |stored| stored.sequence);
+            self.guards.last = Some((subject, sequence));
+        }
+        Ok(stored)
+    }
+
+    /// Refuses what is in doubt: no answer will tell what became of it.
+    pub(super) fn abandon(&mut self) {
+        let Some(doubt) = self.guards.doubt.take() else {
+            return;
+        };
+        for outgoing in self.unfinished.iter_mut().take(doubt.count) {
+            outgoing.refusal.get_or_insert(Refusal::Unanswered);
+        }
+    }
+}
+
+async fn last(direct: &Direct, subject: &str) -> Result<Option<Stored>, ReadError> {
+    direct.leader_get(&json!({ "last_by_subj": subject })).await
+}
+
+/// The last of the messages with these ids that is stored under a subject, behind a sequence.
+async fn stored_up_to(
+    direct: &Direct,
+    ids: &HashMap<&str, usize>,
+    subject: &str,
+    after: u64,
+) -> Result<Option<usize>, ReadError> {
+    let index = |stored: &Stored| ids.get(stored.message.headers.get(ID)?).copied();
+    let Some(newest) = last(direct, subject).await? else {
+        return Ok(None);
+    };
+    if let Some(found) = index(&newest) {
+        return Ok(Some(found));
+    }
+    // Others may have stored behind it since.
+    let (mut found, mut sequence) = (None, after);
+    while sequence < newest.sequence {
+        let query = json!({ "seq": sequence + 1, "next_by_subj": subject });
+        let Some(stored) = direct.leader_get(&query).await? else {
+            break;
+        };
+        sequence = stored.sequence;
+        found = index(&stored).or(found);
+    }
+    Ok(found)
+}
