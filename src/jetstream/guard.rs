@@ -8,7 +8,6 @@
 //! Invariants: all in a guarded batch was never sent before and is known to nobody else by its id, or is the same that the
 //! guarded batch in doubt had; what is in doubt is in front of what is unfinished.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
@@ -107,27 +106,32 @@ impl Shard {
     }
 
     /// What keeps the first message of the next batch from being stored twice.
-    pub(super) fn first_once(&mut self, count: usize) -> Once {
-        let last = self.guards.last.take();
-        self.guards.closing = None;
-        let guard = last.and_then(|(subject, sequence)| {
-            let front = &self.unfinished.front()?.message.subject;
-            let is_guarded = self.guards.doubt.is_some()
-                || count >= GUARDED_FROM && may_be_guarded(&self.unfinished, count);
-            (*front == subject && is_guarded).then_some(sequence)
-        });
-        if let Some(closing) = self.unfinished.get(count.saturating_sub(1))
-            && (guard.is_some() || is_new(closing))
-        {
-            self.guards.closing = Some(closing.message.subject.clone());
-        }
+    pub(super) async fn first_once(&mut self, count: usize) -> Once {
+        let guard = self.guard(count).await;
+        let closing = self.unfinished.get(count.saturating_sub(1));
+        let closing = closing.filter(|closing| guard.is_some() || is_new(closing));
+        self.guards.closing = closing.map(|closing| closing.message.subject.clone());
         match guard {
             Some(sequence) => {
                 self.guards.send(self.batches, count, sequence);
+                self.metrics.guarded.inc();
                 Once::Guard(sequence)
             }
             None => Once::Id,
         }
+    }
+
+    /// The sequence of the last message that the first one's subject has, if the batch may go without ids.
+    async fn guard(&mut self, count: usize) -> Option<u64> {
+        let (subject, sequence) = self.guards.last.take()?;
+        if self.unfinished.front()?.message.subject != subject {
+            return None;
+        }
+        let is_guarded = self.guards.doubt.is_some()
+            || count >= GUARDED_FROM
+                && self.unfinished.iter().take(count).all(is_new)
+                && self.is_kept().await.unwrap_or(false);
+        is_guarded.then_some(sequence)
     }
 
     /// Whether what is stored can be found in the stream afterwards.
@@ -146,10 +150,6 @@ impl Shard {
         self.guards.kept = Some((Instant::now(), kept));
         Ok(kept)
     }
-}
-
-fn may_be_guarded(unfinished: &VecDeque<Outgoing>, count: usize) -> bool {
-    unfinished.iter().take(count).all(is_new)
 }
 
 /// Whether it was never sent, and is sent by a connection that has its device, which sends nothing under an id twice but QoS 2.

@@ -20,7 +20,6 @@ const BELIEVED: Duration = Duration::from_secs(10);
 /// Most messages, and bytes, of one answer.
 const PAGE_MESSAGES_MAX: usize = 256;
 const PAGE_BYTES_MAX: usize = 1024 * 1024;
-/// The header that a stream knows messages by.
 
 /// A stream, as far as repeats matter.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,24 +17,11 @@ impl Shard {
         let (mut finished, is_guarded) = (0, first != Once::Id);
         let mut deadline = Instant::now() + self.ack_timeout;
         loop {
-            let Some(wire) = &mut self.wire else {
-                return End::Again("no connection".to_owned());
-            };
-            let Ok(answer) = timeout_at(deadline, wire.next()).await else {
-                self.stall();
-                return End::Again("no answer in time".to_owned());
-            };
-            let answer = match answer {
+            let answer = match self.next_answer(inbox, deadline).await {
                 Ok(answer) => answer,
-                Err(error) => return End::Again(format!("the connection was lost: {error}")),
+                Err(reason) => return End::Again(reason),
             };
-            let read = inbox.read(
-                self.batches,
-                &answer.subject,
-                answer.no_responders,
-                &answer.payload,
-            );
-            match read {
+            match answer {
                 None => {}
                 // Sent before the refusal, too, of one that may be stored already and is with the leader alone.
                 Some(Answer::Stored(_)) if count == 1 => {}
@@ -88,6 +75,22 @@ impl Shard {
                 Some(Answer::Gap(reason) | Answer::Broken(reason)) => return End::Again(reason),
             }
         }
+    }
+
+    /// The next answer to the open batch; none if it is to another one.
+    async fn next_answer(
+        &mut self,
+        inbox: &Inbox,
+        deadline: Instant,
+    ) -> Result<Option<Answer>, String> {
+        let wire = self.wire.as_mut().ok_or("no connection")?;
+        let Ok(answer) = timeout_at(deadline, wire.next()).await else {
+            self.stall();
+            return Err("no answer in time".to_owned());
+        };
+        let answer = answer.map_err(|error| format!("the connection was lost: {error}"))?;
+        let (subject, payload) = (&answer.subject, &answer.payload);
+        Ok(inbox.read(self.batches, subject, answer.no_responders, payload))
     }
 
     /// Finishes the batch's messages up to `stored`, and gives those that are to be copied; `finished` counts those that

@@ -155,10 +155,7 @@ impl Shard {
         }
         self.batches += 1;
         self.metrics.batches.inc();
-        let first = self.first_once(count);
-        if first != Once::Id {
-            self.metrics.guarded.inc();
-        }
+        let first = self.first_once(count).await;
         // With a server that reads nothing, buffers fill up and sending waits.
         match timeout(self.ack_timeout, self.send(inbox, count, first)).await {
             Ok(Ok(())) => self.await_commit(inbox, count, first).await,

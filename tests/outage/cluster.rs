@@ -73,6 +73,8 @@ impl Rig {
 
     async fn judge(&self, fleet: Fleet) -> (Verdict, Vec<Journal>) {
         let journals = fleet.finish().await;
+        let guarded = "jetway_uplink_stream_guarded_total";
+        assert_eq!(self.gateway.metric(guarded).await, 0.0, "all had ids");
         // It is read from any of the three.
         self.nats.whole(STREAM).await;
         let verdict = Verdict::of(&self.nats.backend(0).await, &journals).await;

@@ -20,8 +20,9 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use super::frame;
+use super::open::{READ_BYTES, Socket, Wire};
 use super::reading::{Frame, Info, Reading};
-use super::{READ_BYTES, Socket, Wire, frame};
 use crate::telemetry;
 
 /// More servers than this are not remembered of what a server names.
