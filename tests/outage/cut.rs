@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::fleet::Fleet;
 use super::rig::Rig;
-use super::support::{FaultProxy, eventually};
+use super::support::{FaultProxy, Random, eventually};
 use super::verdict::Verdict;
 
 const ROUNDS: usize = 10;
@@ -98,6 +98,40 @@ async fn stragglers_behind_a_re_send_change_nothing() {
     judged(&rig, fleet, "stragglers").await;
 }
 
+/// The server keeps a batch open for 10 s, and the rest of it belongs to it.
+#[tokio::test]
+async fn the_rest_of_a_batch_that_arrived_in_part_changes_nothing() {
+    let rig = Rig::behind_proxy(&[]).await;
+    let mut random = Random::new("in part");
+    let fleet = rig.fleet().await;
+    for _ in 0..5 * ROUNDS {
+        fleet.pubacks_more(200 + random.below(500)).await;
+        let connections = proxy(&rig).connections();
+        // Somewhere in the live copies of one batch, or in the next one.
+        proxy(&rig).hold_after(usize::try_from(random.below(100_000)).unwrap());
+        eventually(
+            "the proxy keeps what the gateway sends",
+            async || match proxy(&rig).kept() {
+                kept if kept > 10_000 => Ok(()),
+                kept => Err(format!("{kept} bytes")),
+            },
+        )
+        .await;
+        proxy(&rig).sever();
+        eventually("the gateway connects again", async || {
+            match proxy(&rig).connections() > connections {
+                true => Ok(()),
+                false => Err("not yet".to_owned()),
+            }
+        })
+        .await;
+        fleet.every_device_goes_on().await;
+        proxy(&rig).release();
+        fleet.every_device_goes_on().await;
+    }
+    judged(&rig, fleet, "in part").await;
+}
+
 #[tokio::test]
 async fn a_connection_that_carries_nothing_any_more_is_replaced() {
     let rig = Rig::behind_proxy(&[]).await;
@@ -125,6 +159,12 @@ fn proxy(rig: &Rig) -> &FaultProxy {
 }
 
 async fn judged(rig: &Rig, fleet: Fleet, test: &str) -> Verdict {
+    let guarded = "jetway_uplink_stream_guarded_total";
+    let guarded = rig.gateway.metric(guarded).await;
+    assert!(
+        guarded > 0.0,
+        "recovery without message ids is what is tested"
+    );
     let (verdict, _) = rig.judge(fleet).await;
     verdict.hold(test);
     assert_eq!(

@@ -40,6 +40,8 @@ struct Connection {
     stage: watch::Sender<Stage>,
     /// Bytes that the link up keeps.
     kept: Arc<AtomicUsize>,
+    /// Bytes that the link up still gives while it is held.
+    last: Arc<AtomicUsize>,
 }
 
 /// A running proxy; its connections end when it is dropped.
@@ -72,12 +74,13 @@ impl FaultProxy {
                     continue;
                 };
                 let (stage, staged) = watch::channel(Stage::Whole);
-                let kept = Arc::<AtomicUsize>::default();
+                let (kept, last) = <(Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
                 known.lock().unwrap().push(Connection {
                     stage,
                     kept: Arc::clone(&kept),
+                    last: Arc::clone(&last),
                 });
-                links.spawn(run(client, server, staged, kept, delayed.clone()));
+                links.spawn(run(client, server, staged, (kept, last), delayed.clone()));
                 while links.try_join_next().is_some() {}
             }
         });
@@ -112,6 +115,14 @@ impl FaultProxy {
 
     /// From now on what clients send is kept. They notice nothing.
     pub fn hold(&self) {
+        self.change(Stage::Held);
+    }
+
+    /// The same, once so many bytes more of each connection have passed.
+    pub fn hold_after(&self, bytes: usize) {
+        for connection in &*self.connections.lock().unwrap() {
+            connection.last.store(bytes, Ordering::Relaxed);
+        }
         self.change(Stage::Held);
     }
 
@@ -181,7 +192,7 @@ async fn run(
     client: TcpStream,
     server: TcpStream,
     stage: watch::Receiver<Stage>,
-    kept: Arc<AtomicUsize>,
+    (kept, last): (Arc<AtomicUsize>, Arc<AtomicUsize>),
     delay: watch::Receiver<Duration>,
 ) {
     client.set_nodelay(true).unwrap();
@@ -194,7 +205,7 @@ async fn run(
     let links = async {
         tokio::join!(
             take(from_client, pieces, stage.clone(), &kept, delay),
-            give(queue, to_server, stage.clone(), &kept),
+            give(queue, to_server, stage.clone(), &kept, &last),
             down(from_server, to_client, stage.clone()),
         )
     };
@@ -236,13 +247,24 @@ async fn give(
     mut server: OwnedWriteHalf,
     mut stage: watch::Receiver<Stage>,
     kept: &AtomicUsize,
+    last: &AtomicUsize,
 ) -> io::Result<()> {
     while let Some((due, piece)) = queue.recv().await {
         timeout_at(due, std::future::pending::<()>()).await.ok();
-        let flows = |now: &Stage| !matches!(now, Stage::Held | Stage::Severed);
-        stage.wait_for(flows).await.ok();
-        server.write_all(&piece).await?;
-        kept.fetch_sub(piece.len(), Ordering::Relaxed);
+        let is_held = *stage.borrow() == Stage::Held;
+        let passes = match is_held {
+            true => last.load(Ordering::Relaxed).min(piece.len()),
+            false => 0,
+        };
+        last.fetch_sub(passes, Ordering::Relaxed);
+        for part in [&piece[..passes], &piece[passes..]] {
+            if !part.is_empty() {
+                server.write_all(part).await?;
+                kept.fetch_sub(part.len(), Ordering::Relaxed);
+            }
+            let flows = |now: &Stage| !matches!(now, Stage::Held | Stage::Severed);
+            stage.wait_for(flows).await.ok();
+        }
     }
     server.shutdown().await
 }

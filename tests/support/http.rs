@@ -26,11 +26,26 @@ pub async fn request(address: SocketAddr, method: &str, path: &str) -> (u16, Str
     .await
     .unwrap_or_else(|error| panic!("{method} http://{address}{path}: {error}"));
     let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    let body = match head.contains("Transfer-Encoding: chunked") {
+        true => chunks(body),
+        false => body.to_owned(),
+    };
     (
         status.unwrap_or_else(|| panic!("no status line: {answer}")),
-        body.to_owned(),
+        body,
     )
+}
+
+/// What a body in chunks holds; nats-server answers so when it has much to say.
+fn chunks(mut body: &str) -> String {
+    let mut whole = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).unwrap();
+        whole.push_str(&rest[..size]);
+        body = &rest[size..].trim_start_matches("\r\n");
+    }
+    whole
 }
 
 /// The value of one metric of `/metrics`, `name` with its labels as printed there; 0 where it is not there yet.
