@@ -1,6 +1,6 @@
 //! A NATS message as plain data: subject, headers, payload. No connection, no clock.
 
-use std::borrow::Cow;
+use std::fmt;
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -25,25 +25,58 @@ pub fn covers(outer: &str, inner: &str) -> bool {
 
 /// Headers in the order they were added; a name may repeat.
 ///
-/// Names and values are safe for NATS framing: whoever adds one has encoded or refused CR, LF, NUL and `:`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Headers(Vec<(Cow<'static, str>, ByteString)>);
+/// One piece of text, as it goes over the wire: `Name: value\r\n` each. A header that would break the framing of NATS is
+/// left out, so whoever adds a text from outside has encoded what it may hold of CR, LF, NUL, and `:` in a name.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Headers(String);
+
+const BEHIND_NAME: &str = ": ";
+const LINE_END: &str = "\r\n";
 
 impl Headers {
-    /// No headers, with room for `capacity`.
+    /// No headers, with room for so many bytes of them.
     #[must_use]
-    pub fn with_capacity(capacity: usize) -> Self {
-        Self(Vec::with_capacity(capacity))
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self(String::with_capacity(bytes))
     }
 
     /// Adds a header behind the others.
-    pub fn push(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<ByteString>) {
-        self.0.push((name.into(), value.into()));
+    pub fn push(&mut self, name: impl AsRef<str>, value: impl AsRef<str>) {
+        let (name, value) = (name.as_ref(), value.as_ref());
+        let breaks = |byte: u8| matches!(byte, b'\r' | b'\n' | 0);
+        if name.bytes().any(|byte| byte == b':' || breaks(byte)) || value.bytes().any(breaks) {
+            tracing::error!(name, "header left out: it would break the framing of NATS");
+            return;
+        }
+        self.line(name, |line| line.push_str(value));
+    }
+
+    /// Adds a header whose value is written in place and safe by what it is: numbers, identifiers.
+    pub fn push_written(&mut self, name: &'static str, write: impl FnOnce(&mut String)) {
+        self.line(name, write);
+    }
+
+    fn line(&mut self, name: &str, write: impl FnOnce(&mut String)) {
+        self.0.push_str(name);
+        self.0.push_str(BEHIND_NAME);
+        write(&mut self.0);
+        self.0.push_str(LINE_END);
+    }
+
+    /// Adds others behind these.
+    pub fn extend(&mut self, others: &Self) {
+        self.0.push_str(&others.0);
     }
 
     /// Takes out every header of a name, compared exactly.
     pub fn remove(&mut self, name: &str) {
-        self.0.retain(|(key, _)| key != name);
+        if self.get(name).is_some() {
+            let mut kept = Self::with_capacity(self.0.len());
+            for (other, value) in self.iter().filter(|(other, _)| *other != name) {
+                kept.line(other, |line| line.push_str(value));
+            }
+            *self = kept;
+        }
     }
 
     /// The first value of a name, compared exactly.
@@ -55,17 +88,41 @@ impl Headers {
 
     /// All headers in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0
-            .iter()
-            .map(|(name, value)| (name.as_ref(), value.as_ref()))
+        let lines = self.0.split_terminator(LINE_END);
+        lines.filter_map(|line| line.split_once(BEHIND_NAME))
     }
 
-    /// What they take on the wire, in bytes: `Name: value\r\n` each.
+    /// As they go over the wire.
+    #[must_use]
+    pub fn as_wire(&self) -> &str {
+        &self.0
+    }
+
+    /// As they go over the wire without the first of a name, compared exactly: what is before it, and what is behind.
+    #[must_use]
+    pub fn around(&self, name: &str) -> (&str, &str) {
+        let mut from = 0;
+        for line in self.0.split_inclusive(LINE_END) {
+            let value = line.strip_prefix(name);
+            if value.is_some_and(|value| value.starts_with(BEHIND_NAME)) {
+                let (before, rest) = self.0.split_at(from);
+                return (before, rest.get(line.len()..).unwrap_or_default());
+            }
+            from += line.len();
+        }
+        (&self.0, "")
+    }
+
+    /// What they take on the wire, in bytes.
     #[must_use]
     pub fn wire_bytes(&self) -> usize {
-        self.iter()
-            .map(|(name, value)| name.len() + value.len() + 4)
-            .sum()
+        self.0.len()
+    }
+}
+
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
     }
 }
 

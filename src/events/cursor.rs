@@ -45,7 +45,7 @@ impl Cursor {
 
     /// The message that replaces the cursor with this sequence of its own.
     pub(super) fn message(&self, shard: u32, replaced: u64) -> Message {
-        let mut headers = Headers::with_capacity(3);
+        let mut headers = Headers::with_capacity(128);
         headers.push("Content-Type", "application/json");
         headers.push("Nats-Expected-Last-Subject-Sequence", replaced.to_string());
         headers.push("Nats-Rollup", "sub");

@@ -135,12 +135,12 @@ impl Reading {
             ..
         } = origin;
         let id = format!("reply.{}.{sequence}.{received_ms}", self.source);
-        let mut headers = Headers::with_capacity(5);
+        let mut headers = Headers::with_capacity(256);
         headers.push("Nats-Msg-Id", id);
         headers.push("Nats-TTL", REPLY_TTL);
         headers.push("Jw-Type", reply.type_);
         headers.push("Jw-Qos", "1");
-        headers.push("traceparent", origin.traceparent.to_owned());
+        headers.push("traceparent", origin.traceparent);
         Message {
             subject: downlink_subject(reply.handle, origin.device),
             headers,

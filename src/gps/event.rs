@@ -192,7 +192,7 @@ fn event<D: Serialize>(
     let mut parts: Vec<&[u8]> = vec![origin.stream.as_bytes(), &sequence, &index];
     parts.extend(distinct.iter().map(|part| part.as_bytes()));
     let event_id = derived_id(origin.received_ms, &parts);
-    let mut headers = Headers::with_capacity(1);
+    let mut headers = Headers::with_capacity(64);
     headers.push(
         "Jw-Source",
         format!("{}:{}", origin.stream, origin.sequence),

@@ -178,11 +178,11 @@ impl Link {
     #[must_use]
     pub fn read(message: async_nats::Message) -> Message {
         let sent = message.headers.unwrap_or_default();
-        let mut headers = Headers::with_capacity(sent.len());
+        let mut headers = Headers::with_capacity(64 * sent.len());
         for (name, values) in sent.iter() {
             let name: &str = name.as_ref();
             for value in values {
-                headers.push(name.to_owned(), value.as_str());
+                headers.push(name, value.as_str());
             }
         }
         Message {

@@ -301,7 +301,7 @@ fn delivered(delivery: async_nats::Message) -> Option<Delivered> {
             let name = name.to_string();
             for value in values {
                 if !delivery::ABOUT_STORED.contains(&name.as_str()) {
-                    headers.push(name.clone(), value.as_str());
+                    headers.push(&name, value.as_str());
                 }
             }
         }

@@ -47,8 +47,8 @@ impl Stored {
     ) -> Option<Self> {
         let at = OffsetDateTime::parse(time, &Rfc3339).ok()?;
         let time_ms = u64::try_from(at.unix_timestamp_nanos() / 1_000_000).ok()?;
-        let mut headers = Headers::with_capacity(3 + sent.map_or(0, HeaderMap::len));
-        headers.push(SUBJECT, subject.clone());
+        let mut headers = Headers::with_capacity(64 * (3 + sent.map_or(0, HeaderMap::len)));
+        headers.push(SUBJECT, &subject);
         headers.push(SEQUENCE, sequence.to_string());
         headers.push(TIME_STAMP, time);
         for (name, values) in sent.into_iter().flat_map(HeaderMap::iter) {
@@ -57,7 +57,7 @@ impl Stored {
                 continue;
             }
             for value in values {
-                headers.push(name.to_owned(), value.as_str());
+                headers.push(name, value.as_str());
             }
         }
         let message = Message {

@@ -4,6 +4,7 @@
 //! The message has the forms and headers of a downlink. Nothing of it is stored.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -72,8 +73,8 @@ impl Mapping {
         let (Some(down), Some(up)) = (down, up) else {
             return Err(unknown());
         };
-        let mut headers = Headers::with_capacity(8);
-        headers.push(header::STORED_SUBJECT, subject.clone());
+        let mut headers = Headers::with_capacity(256);
+        headers.push(header::STORED_SUBJECT, &subject);
         headers.push(header::SEQUENCE, "0");
         let own_topic = self.is_rpc(&subject).then_some(&*down);
         let topic = own_topic.map(|topic| (header::TOPIC, topic));
@@ -82,7 +83,7 @@ impl Mapping {
             !(is_replaced || name.starts_with("Nats-"))
         });
         for (name, value) in topic.into_iter().chain(said) {
-            headers.push(name.to_owned(), value.to_owned());
+            headers.push(name, value);
         }
         let downlink = self.downlink(&Message {
             subject: subject.into(),
@@ -118,7 +119,7 @@ impl Mapping {
 
     fn rpc_topic(&self, direction: Direction, device: &DeviceId, id: &str) -> Option<String> {
         let has_id =
-            |rule: &&Rule| rule.direction == direction && rule.pattern.value.has(Capture::Id);
+            |rule: &&Arc<Rule>| rule.direction == direction && rule.pattern.value.has(Capture::Id);
         let rule = self.rules.iter().find(has_id)?;
         let captures = Captures {
             id,

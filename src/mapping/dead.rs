@@ -67,12 +67,12 @@ impl Mapping {
             received_ms,
             ..
         } = *death;
-        let mut headers = Headers::with_capacity(stored.headers.iter().count() + 10);
+        let mut headers = Headers::with_capacity(stored.headers.wire_bytes() + 512);
         headers.push(REASON, death.reason);
         headers.push(RULE, words(death.rule));
         headers.push(PATH, words(death.path));
         headers.push(header::TS, death.now_ms.to_string());
-        headers.push(header::STREAM, stream.to_owned());
+        headers.push(header::STREAM, stream);
         headers.push(header::STREAM_CREATED, death.created.to_owned());
         headers.push(header::KEPT_SEQUENCE, sequence.to_string());
         let id = format!("dead.{origin}.{stream}.{sequence}.{received_ms}");
@@ -104,7 +104,7 @@ impl Mapping {
         id: &str,
         now_ms: u64,
     ) -> Message {
-        let mut headers = Headers::with_capacity(7);
+        let mut headers = Headers::with_capacity(512);
         headers.push(REASON, error.reason());
         headers.push(RULE, words(&error.to_string()));
         headers.push(header::TS, now_ms.to_string());
@@ -129,7 +129,7 @@ impl Mapping {
         death: &Death,
     ) -> Option<Message> {
         let tokens = subject::device_tokens(device);
-        let mut headers = Headers::with_capacity(8);
+        let mut headers = Headers::with_capacity(512);
         headers.push(REASON, death.reason);
         headers.push(header::TS, death.now_ms.to_string());
         if let Some(publish) = publish {
@@ -177,7 +177,7 @@ fn push_content_type(headers: &mut Headers, publish: &Publish) {
 
 /// The subject that a message was stored under, and its headers: none that the server obeys, none that is said already.
 fn push_original(headers: &mut Headers, stored: &Message) {
-    headers.push(header::SUBJECT, stored.subject.clone());
+    headers.push(header::SUBJECT, &stored.subject);
     let own = stored
         .headers
         .iter()

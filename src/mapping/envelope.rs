@@ -21,7 +21,7 @@ pub const CONTENT_TYPE: &str = "application/vnd.jetway.device-message.v1+protobu
 
 /// A received PUBLISH in this form.
 pub(super) fn encode(received: &Received<'_>) -> Bytes {
-    let (publish, captures) = (received.publish, received.captures);
+    let (publish, route) = (received.publish, received.route);
     let properties = &publish.properties;
     let user = received.user().map(|(name, value)| UserProperty {
         name: name.to_owned(),
@@ -29,10 +29,10 @@ pub(super) fn encode(received: &Received<'_>) -> Bytes {
     });
     let message = DeviceMessage {
         id: received.receipt.id.to_owned(),
-        handle: received.rule.handle.value.clone(),
-        r#type: captures.kind.to_owned(),
-        product_id: received.id.product().to_owned(),
-        device_name: received.id.name().to_owned(),
+        handle: route.rule.handle.value.clone(),
+        r#type: route.kind.to_string(),
+        product_id: route.id.product().to_owned(),
+        device_name: route.id.name().to_owned(),
         topic: publish.topic.to_string(),
         received_at_ms: signed(received.receipt.received_ms),
         qos: Some(u32::from(publish.qos as u8)),

@@ -115,15 +115,15 @@ impl Mapping {
     ) -> Message {
         let (stream, durable, sequence) = (fallen.stream, fallen.durable, fallen.sequence);
         let first = original.map_or(0, |original| original.stored_ms);
-        let mut headers = Headers::with_capacity(16);
+        let mut headers = Headers::with_capacity(512);
         headers.push(REASON, fallen.reason);
         if let Some(detail) = fallen.detail {
             let end = detail.floor_char_boundary(DETAIL_BYTES_MAX);
             let detail = detail.get(..end).unwrap_or_default();
             headers.push(DETAIL, header::value(&detail.into()));
         }
-        headers.push(STREAM, stream.to_owned());
-        headers.push(DURABLE, durable.to_owned());
+        headers.push(STREAM, stream);
+        headers.push(DURABLE, durable);
         headers.push(header::KEPT_SEQUENCE, sequence.to_string());
         headers.push(ATTEMPTS, fallen.attempts.to_string());
         headers.push(header::TS, fallen.at_ms.to_string());
@@ -136,12 +136,12 @@ impl Mapping {
         if let Some(Original { message, stored_ms }) = original {
             headers.push(FIRST_TS, stored_ms.to_string());
             let subject = replayed(durable, &message.subject);
-            headers.push(header::SUBJECT, subject.to_owned());
+            headers.push(header::SUBJECT, subject);
             if omitted.is_none() {
                 payload = message.payload.clone();
                 add_original(message, &mut headers, subject.len() < message.subject.len());
             } else if let Some(trace) = message.headers.get(header::TRACEPARENT) {
-                headers.push(header::TRACEPARENT, trace.to_owned());
+                headers.push(header::TRACEPARENT, trace);
             }
         }
         Message {
@@ -161,8 +161,8 @@ fn add_original(message: &Message, headers: &mut Headers, is_replay: bool) {
         }
         let own = OWN.iter().any(|own| own.eq_ignore_ascii_case(name));
         match own || name.starts_with(ORIGINAL) {
-            true => headers.push(format!("{ORIGINAL}{name}"), value.to_owned()),
-            false => headers.push(name.to_owned(), value.to_owned()),
+            true => headers.push(format!("{ORIGINAL}{name}"), value),
+            false => headers.push(name, value),
         }
     }
 }

@@ -135,12 +135,12 @@ pub(super) fn is_traceparent(text: &str) -> bool {
 }
 
 /// The value of [`QOS`].
-pub(super) fn qos(qos: QoS) -> ByteString {
-    ByteString::from_static(match qos {
+pub(super) fn qos(qos: QoS) -> &'static str {
+    match qos {
         QoS::AtMostOnce => "0",
         QoS::AtLeastOnce => "1",
         QoS::ExactlyOnce => "2",
-    })
+    }
 }
 
 #[cfg(test)]

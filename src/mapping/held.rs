@@ -51,11 +51,11 @@ impl Holder<'_> {
     /// # Errors
     /// [`Error::SubjectTooLong`] and [`Error::HeadersTooLong`] if JetStream would refuse it.
     pub fn hold(&self, mut message: Message, packet_id: PacketId) -> Result<Message, Error> {
-        let mut headers = Headers::with_capacity(16);
+        let mut headers = Headers::with_capacity(512);
         for (name, value) in message.headers.iter() {
             match name {
                 header::MSG_ID => headers.push(header::MSG_ID, format!("{value}.held")),
-                _ => headers.push(name.to_owned(), value),
+                _ => headers.push(name, value),
             }
         }
         headers.push(header::SUBJECT, message.subject);
@@ -77,11 +77,11 @@ impl Holder<'_> {
     pub fn release(&self, held: &Message, now_ms: u64) -> Option<Uplink> {
         let own = held.headers.get(header::SESSION)? == self.session;
         let subject = held.headers.get(header::SUBJECT).filter(|_| own)?;
-        let mut headers = Headers::with_capacity(16);
+        let mut headers = Headers::with_capacity(512);
         headers.push(header::MSG_ID, held.headers.get(header::ID)?);
         let kept = held.headers.iter();
         for (name, value) in kept.filter(|(name, _)| !LEFT_OUT.contains(name)) {
-            headers.push(name.to_owned(), value);
+            headers.push(name, value);
         }
         let message = Message {
             subject: subject.into(),

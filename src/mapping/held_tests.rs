@@ -29,11 +29,11 @@ fn message(headers: &[(&'static str, &str)]) -> Message {
 /// As the reader of the stream gives it.
 fn read_back(held: &Message) -> Message {
     let mut headers = Headers::default();
-    headers.push("Nats-Subject", held.subject.clone());
+    headers.push("Nats-Subject", &held.subject);
     headers.push("Nats-Sequence", "7");
     headers.push("Nats-Time-Stamp", "2026-01-01T00:00:00Z");
     for (name, value) in held.headers.iter() {
-        headers.push(name.to_owned(), value);
+        headers.push(name, value);
     }
     Message {
         headers,

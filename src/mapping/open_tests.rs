@@ -47,7 +47,7 @@ fn uplink(client_id: &str, publish: &Publish) -> Result<Uplink, Error> {
 
 /// As the reader of the stream gives a stored message to the mapping.
 fn read_back(mut stored: Message) -> Result<Downlink, Error> {
-    stored.headers.push("Nats-Subject", stored.subject.clone());
+    stored.headers.push("Nats-Subject", &stored.subject);
     stored.headers.push("Nats-Sequence", "7");
     OPEN.downlink(&stored)
 }
@@ -303,7 +303,7 @@ fn as_a_library_keeps_them(headers: &Headers) -> Headers {
     sorted.sort_by_key(|(name, _)| *name);
     let mut kept = Headers::default();
     for (name, value) in sorted {
-        kept.push(name.to_owned(), value);
+        kept.push(name, value);
     }
     kept
 }

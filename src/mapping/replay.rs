@@ -131,7 +131,7 @@ impl Mapping {
                 headers.remove(REPLAY);
                 headers.push(REPLAY, (replays.unwrap_or_default() + 1).to_string());
                 headers.remove(header::SUBJECT);
-                headers.push(header::SUBJECT, original.to_owned());
+                headers.push(header::SUBJECT, original);
                 replay_subject(durable, original)
             }
         };
@@ -150,13 +150,13 @@ fn origin(dead: &Message) -> &str {
 
 /// The headers of the original message.
 fn original_headers(dead: &Message) -> Headers {
-    let mut headers = Headers::with_capacity(16);
+    let mut headers = Headers::with_capacity(512);
     for (name, value) in dead.headers.iter() {
         let own = OWN.contains(&name) || header::is_servers(name);
         if let Some(original) = name.strip_prefix(ORIGINAL) {
-            headers.push(original.to_owned(), value.to_owned());
+            headers.push(original, value);
         } else if !own {
-            headers.push(name.to_owned(), value.to_owned());
+            headers.push(name, value);
         }
     }
     headers

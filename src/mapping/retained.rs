@@ -73,10 +73,10 @@ impl Mapping {
         if subject.len() > BUCKET.len() + KEY_BYTES_MAX {
             return Err(Error::SubjectTooLong(subject.len()));
         }
-        let mut kept = Headers::with_capacity(8);
+        let mut kept = Headers::with_capacity(512);
         for (name, value) in headers.iter() {
             if !header::is_servers(name) && !LEFT_OUT.contains(&name) {
-                kept.push(name.to_owned(), value);
+                kept.push(name, value);
             }
         }
         kept.push(header::KEPT_SEQUENCE, downlink.stream_sequence.to_string());

@@ -115,7 +115,7 @@ fn copied(mapping: &Mapping, message: &Message) -> Option<Message> {
 fn read(mapping: &Mapping, copy: &Message) -> Downlink {
     let mut message = stored(&copy.subject, &[], "");
     for (name, value) in copy.headers.iter() {
-        message.headers.push(name.to_owned(), value);
+        message.headers.push(name, value);
     }
     message.payload = copy.payload.clone();
     mapping.retained(&message).unwrap().unwrap()

@@ -48,7 +48,7 @@ pub struct Mapping {
     pub durables: Vec<Durable>,
     /// What devices get, from which a node reads all that its sessions subscribe to.
     pub delivery: Delivery,
-    pub(super) rules: Vec<Rule>,
+    pub(super) rules: Vec<Arc<Rule>>,
     /// Indices into `rules`.
     by_first_level: HashMap<String, Vec<usize>>,
 }
@@ -122,7 +122,7 @@ impl Mapping {
             streams: filed.into_streams(),
             durables,
             delivery: Delivery::of(&rules),
-            rules,
+            rules: rules.into_iter().map(Arc::new).collect(),
             by_first_level,
         })
     }
@@ -179,7 +179,7 @@ impl Mapping {
     pub fn downlink_subjects(&self, id: &DeviceId) -> Vec<Subject> {
         let delivered = self.rules.iter().filter(|rule| rule.is_delivered());
         let own = delivered.filter(|rule| !rule.subject.value.has_levels());
-        let subject = |rule: &Rule| {
+        let subject = |rule: &Arc<Rule>| {
             let mut out = BytesMut::new();
             rule.subject.value.write(id, "", &mut out);
             take(&mut out)
@@ -214,7 +214,7 @@ impl Mapping {
     }
 
     /// The rule of a topic or filter. No two match the same one: `check` saw to that.
-    pub(super) fn find<'t>(&self, topic: &'t str) -> Option<(&Rule, Captures<'t>)> {
+    pub(super) fn find<'t>(&self, topic: &'t str) -> Option<(&Arc<Rule>, Captures<'t>)> {
         if let [rule] = &*self.rules
             && rule.pattern.value.is_any()
         {

@@ -2,23 +2,16 @@
 //!
 //! The identity is given: whoever calls has authorised it. The payload is never read or copied in the `native` form.
 
-use std::fmt::Write;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use bytes::BytesMut;
-use bytestring::ByteString;
 
 use super::Error;
-use super::capture::{Capture, Captures};
 use super::envelope;
 use super::header;
-use super::percent::take;
 use super::retained;
-use super::rule::Rule;
+use super::route::Route;
 use super::rules::Mapping;
 use super::settings::Form;
-use super::subject::SUBJECT_BYTES_MAX;
 use crate::device::{Address, DeviceId, Direction};
 use crate::message::{Headers, Message, Subject};
 use crate::mqtt::{Publish, PublishProperties};
@@ -48,9 +41,7 @@ pub struct Uplink {
 
 /// What is read from a PUBLISH once, for every form.
 pub(super) struct Received<'a> {
-    pub(super) id: &'a DeviceId,
-    pub(super) rule: &'a Rule,
-    pub(super) captures: Captures<'a>,
+    pub(super) route: &'a Route,
     pub(super) publish: &'a Publish,
     pub(super) receipt: &'a Receipt<'a>,
     /// The trace context, and whether it was taken from the user properties.
@@ -58,13 +49,10 @@ pub(super) struct Received<'a> {
 }
 
 impl Mapping {
-    /// The message of a PUBLISH on `address`, which is its topic's: no alias stands for that any more.
-    ///
-    /// `identity` is the device that the topic names; in the open profile, whose topics name nobody, the publisher.
+    /// The message of a single PUBLISH: see [`Mapping::route`] and [`Route::uplink`].
     ///
     /// # Errors
-    /// [`Error::Unmapped`] if the topic is not one of that device's uplinks; [`Error::SubjectTooLong`] and
-    /// [`Error::HeadersTooLong`] if JetStream would refuse the message.
+    /// Theirs, and [`Error::Unmapped`] if `address` is not its topic's.
     pub fn uplink(
         &self,
         identity: &DeviceId,
@@ -72,107 +60,83 @@ impl Mapping {
         publish: &Publish,
         receipt: &Receipt<'_>,
     ) -> Result<Uplink, Error> {
-        let (rule, captures) = self
-            .find(&publish.topic)
-            .filter(|(rule, captures)| {
-                let own =
-                    captures.product == identity.product() && captures.name == identity.name();
-                match rule.direction {
-                    Direction::Up => own && rule.handle.value == address.handle,
-                    Direction::Down => false,
-                    Direction::Both => true,
-                }
-            })
-            .ok_or_else(|| Error::Unmapped(publish.topic.to_string()))?;
+        if address.topic != &*publish.topic {
+            return Err(Error::Unmapped(publish.topic.to_string()));
+        }
+        self.route(identity, address)?.uplink(publish, receipt)
+    }
+}
+
+impl Route {
+    /// The message of a PUBLISH on this route's topic.
+    ///
+    /// # Errors
+    /// [`Error::HeadersTooLong`] if JetStream would refuse it.
+    pub fn uplink(&self, publish: &Publish, receipt: &Receipt<'_>) -> Result<Uplink, Error> {
         let device = publish.properties.user.iter().find_map(|(name, value)| {
             (name == header::TRACEPARENT && header::is_traceparent(value)).then_some(value)
         });
         let received = Received {
-            id: identity,
-            rule,
-            captures,
+            route: self,
             publish,
             receipt,
             // What clients send each other comes unaltered, this property too [MQTT-3.3.2-17].
             traceparent: (
                 device.unwrap_or(receipt.traceparent),
-                device.is_some() && rule.direction == Direction::Up,
+                device.is_some() && self.rule.direction == Direction::Up,
             ),
         };
-        let mut out = BytesMut::with_capacity(512);
-        rule.subject.value.write(identity, &publish.topic, &mut out);
-        let subject = checked(take(&mut out))?;
-        let live = rule.live.as_ref().map(|live| {
-            live.value.write(identity, &publish.topic, &mut out);
-            checked(take(&mut out))
-        });
-        let (headers, payload) = match rule.form {
-            Form::Native => (received.native(&mut out), publish.payload.clone()),
-            Form::Protobuf => (received.protobuf(&mut out), envelope::encode(&received)),
+        let (headers, payload) = match self.rule.form {
+            Form::Native => (received.native(), publish.payload.clone()),
+            Form::Protobuf => (received.protobuf(), envelope::encode(&received)),
         };
-        match headers.wire_bytes() {
-            bytes if bytes > header::BYTES_MAX => Err(Error::HeadersTooLong(bytes)),
-            _ => {
-                let message = Message {
-                    subject,
-                    headers,
-                    payload,
-                };
-                let retains = publish.retain && rule.is_delivered();
-                let expiry_s = publish.properties.message_expiry_interval;
-                Ok(Uplink {
-                    retained: retains.then(|| retained::copy(&message, expiry_s)),
-                    message,
-                    live: live.transpose()?,
-                })
-            }
+        if headers.wire_bytes() > header::BYTES_MAX {
+            return Err(Error::HeadersTooLong(headers.wire_bytes()));
         }
+        let message = Message {
+            subject: self.subject.clone(),
+            headers,
+            payload,
+        };
+        let retains = publish.retain && self.rule.is_delivered();
+        let expiry_s = publish.properties.message_expiry_interval;
+        Ok(Uplink {
+            retained: retains.then(|| retained::copy(&message, expiry_s)),
+            message,
+            live: self.live.clone(),
+        })
     }
 }
 
 impl Received<'_> {
-    fn native(&self, out: &mut BytesMut) -> Headers {
-        let publish = self.publish;
-        let mut headers = self.identified(out, 12);
-        if !self.captures.kind.is_empty() {
-            let kind = publish.topic.slice_ref(self.captures.kind);
-            headers.push(header::TYPE, header::value(&kind));
+    fn native(&self) -> Headers {
+        let mut headers = self.identified();
+        headers.extend(&self.route.headers);
+        headers.push(header::QOS, header::qos(self.publish.qos));
+        if self.publish.retain {
+            headers.push(header::RETAIN, "1");
         }
-        headers.push(header::QOS, header::qos(publish.qos));
-        if publish.retain {
-            headers.push(header::RETAIN, ByteString::from_static("1"));
-        }
-        if self.rule.direction == Direction::Both {
-            let client = ByteString::from(&*self.id.client_id());
-            headers.push(header::CLIENT, header::value(&client));
-        }
-        if self.captures.extra || self.rule.pattern.value.has(Capture::Id) {
-            headers.push(header::TOPIC, header::value(&publish.topic));
-        }
-        self.mqtt5(&publish.properties, &mut headers);
+        self.mqtt5(&self.publish.properties, &mut headers);
         headers
     }
 
-    fn protobuf(&self, out: &mut BytesMut) -> Headers {
-        let mut headers = self.identified(out, 5);
-        headers.push(
-            header::CONTENT_TYPE,
-            ByteString::from_static(envelope::CONTENT_TYPE),
-        );
+    fn protobuf(&self) -> Headers {
+        let mut headers = self.identified();
+        headers.push(header::CONTENT_TYPE, envelope::CONTENT_TYPE);
         headers
     }
 
     /// The headers that every form has.
-    fn identified(&self, out: &mut BytesMut, capacity: usize) -> Headers {
-        let mut headers = Headers::with_capacity(capacity);
-        out.extend_from_slice(self.receipt.id.as_bytes());
-        let id = take(out);
-        headers.push(header::ID, id.clone());
-        headers.push(header::MSG_ID, id);
-        write!(out, "{}", self.receipt.received_ms).expect("a buffer in memory grows");
-        headers.push(header::TS, take(out));
-        out.extend_from_slice(self.traceparent.0.as_bytes());
-        headers.push(header::TRACEPARENT, take(out));
+    fn identified(&self) -> Headers {
+        const BYTES: usize = 256;
+        let receipt = self.receipt;
+        let mut headers = Headers::with_capacity(BYTES + self.route.headers.wire_bytes());
+        headers.push_written(header::ID, |line| line.push_str(receipt.id));
+        headers.push_written(header::MSG_ID, |line| line.push_str(receipt.id));
+        headers.push_written(header::TS, |line| {
+            line.push_str(itoa::Buffer::new().format(receipt.received_ms));
+        });
+        headers.push_written(header::TRACEPARENT, |line| line.push_str(self.traceparent.0));
         headers
     }
 
@@ -196,7 +160,7 @@ impl Received<'_> {
         let mut order = Vec::new();
         for (name, value) in self.user() {
             let name = header::user_name(name);
-            if self.rule.direction == Direction::Both {
+            if self.route.rule.direction == Direction::Both {
                 order.extend(name.strip_prefix(header::USER).map(str::to_owned));
             }
             headers.push(name, header::value(&value.into()));
@@ -230,13 +194,6 @@ impl Received<'_> {
                 }
                 !trace
             })
-    }
-}
-
-fn checked(subject: Subject) -> Result<Subject, Error> {
-    match subject.len() {
-        bytes if bytes > SUBJECT_BYTES_MAX => Err(Error::SubjectTooLong(bytes)),
-        _ => Ok(subject),
     }
 }
 

@@ -186,7 +186,7 @@ impl Desk {
         limit: Duration,
     ) -> Result<Message, Refusal> {
         let mut passed_on = request.clone();
-        passed_on.headers.push(SUBJECT, request.subject.clone());
+        passed_on.headers.push(SUBJECT, &request.subject);
         passed_on.subject = node_subject(node).into();
         let reply = tokio::select! {
             () = self.stop.cancelled() => return Err(Refusal::Unavailable),
@@ -206,8 +206,8 @@ fn read(request: async_nats::Message, passed_on: bool) -> Message {
     if passed_on && let Some(subject) = message.headers.get(SUBJECT) {
         message.subject = subject.into();
     }
-    let mut headers = Headers::with_capacity(8);
+    let mut headers = Headers::with_capacity(256);
     let said = message.headers.iter().filter(|(name, _)| *name != SUBJECT);
-    said.for_each(|(name, value)| headers.push(name.to_owned(), value.to_owned()));
+    said.for_each(|(name, value)| headers.push(name, value));
     Message { headers, ..message }
 }

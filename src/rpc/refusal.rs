@@ -71,7 +71,7 @@ impl Refusal {
 
     /// The answer to the service, with `detail` if there is more to say.
     pub(super) fn reply(self, to: Subject, detail: Option<&str>) -> Message {
-        let mut headers = Headers::with_capacity(2);
+        let mut headers = Headers::with_capacity(64);
         headers.push(ERROR, self.as_str());
         headers.push("Content-Type", "application/json");
         let message = detail.unwrap_or_else(|| self.words());

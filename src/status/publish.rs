@@ -106,7 +106,7 @@ impl Status {
                 platform_presence(&connection.device, kind, now_ms)
             }
         };
-        let mut headers = Headers::with_capacity(2);
+        let mut headers = Headers::with_capacity(128);
         headers.push("Nats-Msg-Id", id.hyphenated().to_string());
         headers.push("Content-Type", "application/json");
         let key = Mapping::device_tokens(&connection.device);

@@ -79,7 +79,7 @@ impl<'a> Publication<'a> {
                 .expect("texts, numbers and raw values always serialise")
                 .into(),
         };
-        let mut headers = Headers::with_capacity(6);
+        let mut headers = Headers::with_capacity(256);
         let json = ByteString::from_static("application/json");
         headers.push("Content-Type", json);
         headers.push("Jw-Event", ByteString::from_static(name));

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Error;
+use super::routes::Routes;
 use super::span::Span;
 use crate::auth::acl::{self, Action};
 use crate::device::{Address, Device, DeviceId, Direction};
@@ -30,6 +31,10 @@ pub struct Sender {
     pub receipts: Arc<Receipts>,
     /// Messages given an identity so far.
     prepared: u64,
+    /// Of the topics that it used.
+    routes: Routes,
+    /// Where an identity is written; kept for the next one.
+    text: String,
     /// Messages handed to the stream so far.
     pub accepted: u64,
     /// Of messages on their way to the stream, in order, with their numbers; none unless they are sampled.
@@ -55,6 +60,8 @@ impl Sender {
             trace: u64::from_str_radix(run, 16).unwrap_or(0) ^ number.rotate_left(32),
             receipts,
             prepared: 0,
+            routes: Routes::default(),
+            text: String::new(),
             accepted: 0,
             spans: VecDeque::new(),
         }
@@ -139,21 +146,32 @@ impl Uplink {
         publish: &Publish,
         message_id: Option<Box<str>>,
     ) -> Result<Prepared, Error> {
-        let address = self.mapping.address(&publish.topic);
-        acl::authorize(&sender.device, Action::Publish, address.as_ref())
-            .map_err(Error::NotAuthorized)?;
-        let address = address.ok_or(Error::NotAuthorized(acl::Denied::Unmapped))?;
         let number = sender.prepared + 1;
-        let id = message_id.unwrap_or_else(|| format!("{}.{number}", sender.connection_id).into());
-        let receipt = Receipt {
-            id: &id,
-            received_ms: telemetry::now_unix_ms(),
-            traceparent: &traceparent(sender.trace, number, &self.spans),
+        let at = match sender.routes.find(&publish.topic) {
+            Some(at) => at,
+            None => {
+                let address = self.mapping.address(&publish.topic);
+                acl::authorize(&sender.device, Action::Publish, address.as_ref())
+                    .map_err(Error::NotAuthorized)?;
+                let address = address.ok_or(Error::NotAuthorized(acl::Denied::Unmapped))?;
+                // Also of a message that cannot be mapped: its dead letter has it.
+                sender.prepared = number;
+                let identity = identity(&sender.device, &address)?;
+                sender.routes.keep(self.mapping.route(identity, &address)?)
+            }
         };
-        // Also of a message that cannot be mapped: its dead letter has it.
         sender.prepared = number;
-        let identity = identity(&sender.device, &address)?;
-        let uplink = self.mapping.uplink(identity, &address, publish, &receipt)?;
+        let route = sender.routes.get(at);
+        let route = route.ok_or(Error::NotAuthorized(acl::Denied::Unmapped))?;
+        let traceparent = Traceparent::new(sender.trace, number, &self.spans);
+        let id = message_id.as_deref();
+        let id = id.unwrap_or_else(|| counted(&mut sender.text, &sender.connection_id, number));
+        let receipt = Receipt {
+            id,
+            received_ms: telemetry::now_unix_ms(),
+            traceparent: traceparent.as_str(),
+        };
+        let uplink = route.uplink(publish, &receipt)?;
         let span = Span::of(&self.spans, &uplink.message, receipt.traceparent);
         Ok(Prepared {
             span,
@@ -251,12 +269,49 @@ fn identity<'a>(device: &'a Device, address: &Address<'_>) -> Result<&'a DeviceI
         .ok_or(Error::NotAuthorized(acl::Denied::OtherDevice))
 }
 
+/// The identity of a connection's message: `<connection>.<number>`.
+fn counted<'t>(text: &'t mut String, connection: &str, number: u64) -> &'t str {
+    text.clear();
+    text.push_str(connection);
+    text.push('.');
+    text.push_str(itoa::Buffer::new().format(number));
+    text
+}
+
 /// A W3C trace context that is unique to the message and needs no random number each time.
-fn traceparent(connection: u64, message: u64, spans: &Spans) -> String {
-    let span = (connection ^ message).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let trace_id = (u128::from(connection) << 64) | u128::from(message);
-    let flags = u8::from(spans.samples(trace_id));
-    format!("00-{trace_id:032x}-{span:016x}-{flags:02x}")
+struct Traceparent([u8; Self::BYTES]);
+
+impl Traceparent {
+    const BYTES: usize = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".len();
+
+    fn new(connection: u64, message: u64, spans: &Spans) -> Self {
+        let span = (connection ^ message).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        let trace_id = (u128::from(connection) << 64) | u128::from(message);
+        let mut text = [b'-'; Self::BYTES];
+        let mut places = text.iter_mut();
+        let mut write = |bytes: &[u8]| {
+            for (nibble, place) in nibbles(bytes).zip(&mut places) {
+                *place = nibble;
+            }
+            places.next()
+        };
+        write(&[0]);
+        write(&trace_id.to_be_bytes());
+        write(&span.to_be_bytes());
+        write(&[u8::from(spans.samples(trace_id))]);
+        Self(text)
+    }
+
+    fn as_str(&self) -> &str {
+        str::from_utf8(&self.0).expect("digits and hyphens")
+    }
+}
+
+/// Bytes as lower-case hexadecimal digits.
+fn nibbles(bytes: &[u8]) -> impl Iterator<Item = u8> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or_default();
+    (bytes.iter()).flat_map(move |byte| [digit(byte >> 4), digit(byte & 0xF)])
 }
 
 #[cfg(test)]

@@ -52,7 +52,8 @@ fn each_message_of_each_connection_begins_a_trace_of_its_own() {
         let id = format!("00000000000000ff.{connection}");
         let sender = Sender::new(gateway(), &tokens, &id, "00000000000000ff", Arc::default());
         for message in 1..20 {
-            let text = traceparent(sender.trace, message, &Spans::default());
+            let traceparent = Traceparent::new(sender.trace, message, &Spans::default());
+            let text = traceparent.as_str();
             let parts: Vec<&str> = text.split('-').collect();
             let [version, trace, span, flags] = parts[..] else {
                 panic!("{text}");

@@ -2,6 +2,7 @@
 
 mod answer;
 mod flow;
+mod routes;
 mod span;
 
 pub use answer::not_stored;

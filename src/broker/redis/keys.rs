@@ -60,7 +60,7 @@ pub(super) fn message(fields: &[(String, Vec<u8>)]) -> Option<Message> {
     let mut headers = Headers::default();
     for (key, value) in fields {
         if let Some(name) = key.strip_prefix(HEADER) {
-            headers.push(name.to_owned(), text(value)?);
+            headers.push(name, text(value)?);
         }
     }
     Some(Message {

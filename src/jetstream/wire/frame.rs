@@ -100,9 +100,12 @@ pub(super) fn publish(
     }
     out.put_slice(LINE_END);
     out.put_slice(VERSION);
-    for (name, value) in headers.iter() {
-        if once == Once::Id || name != MSG_ID {
-            header(out, name, value.as_bytes());
+    match left_out {
+        0 => out.put_slice(headers.as_wire().as_bytes()),
+        _ => {
+            let (before, behind) = headers.around(MSG_ID);
+            out.put_slice(before.as_bytes());
+            out.put_slice(behind.as_bytes());
         }
     }
     if let Some(last) = &guard {
