@@ -103,7 +103,7 @@ fn downlink(criterion: &mut Criterion) {
             qos: QoS::AtLeastOnce,
             no_local: false,
             retain_as_published: false,
-            retain_handling: 0,
+            retain_handling: 2, // retained messages are of no interest here
         }],
         user: UserProperties::default(),
     };

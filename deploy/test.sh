@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need and runs all of them: format, lints, documentation, unit, doc and integration tests.
+# Installs what the tests need and runs all of them: format, lints, documentation, instruction counts, unit, doc and integration
+# tests.
 # Stops at the first failure. As root on Debian it installs missing packages; otherwise it says which are missing.
 # The tests find or download nats-server themselves, as `jetway dev` does. Licences and advisories: deploy/audit.sh.
 set -euo pipefail
@@ -36,6 +37,7 @@ system_packages() {
     command -v openssl >/dev/null || missing+=(openssl)
     command -v node >/dev/null || missing+=(nodejs)
     command -v npm >/dev/null || missing+=(npm)
+    command -v valgrind >/dev/null || missing+=(valgrind)
     command -v promtool >/dev/null || missing+=(prometheus)
     command -v chromium >/dev/null || missing+=(chromium)
     # The tests start these themselves, on free ports and with data of their own.
@@ -88,9 +90,10 @@ documentation() {
 phase "system packages" system_packages
 phase "python packages" python_packages
 phase "node packages" node_packages
-phase "format" cargo fmt --check
-phase "lints" cargo clippy --locked --all-targets --all-features -- -D warnings
+phase "format" cargo fmt --all --check
+phase "lints" cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
 phase "documentation" documentation
-phase "build" cargo test --locked --no-run
-phase "tests" cargo test --locked
+phase "build" cargo test --locked --workspace --no-run
+phase "instructions" cargo run --locked --release --package jetway-instructions
+phase "tests" cargo test --locked --workspace
 printf '\nall passed in %d s\n' "$SECONDS"
