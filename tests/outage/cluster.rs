@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::fleet::{Fleet, Journal};
-use super::rig::{PAYLOAD_BYTES, add_devices, database_url};
+use super::rig::{DEVICES, PAYLOAD_BYTES, add_devices, database_url};
 use super::support::{
     DemoDevice, Gateway, NatsCluster, Random, RunOptions, SERVERS, goes_on, lasting,
 };
@@ -45,7 +45,7 @@ impl Rig {
         .map(|name| format!("[[stream]]\nname = \"{name}\"\nnum_replicas = {SERVERS}\n"));
         std::fs::write(&rules, replicas.concat()).unwrap();
         let database_url = database_url(&state);
-        let devices = add_devices(&database_url);
+        let devices = add_devices(&database_url, DEVICES);
         let options = RunOptions {
             nats_url: nats.url(),
             database_url,

@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::rig::topic;
 use super::support::{
-    Closed, Connect, DemoDevice, Device, Protocol, Publish, eventually, lasting, within,
+    Closed, Connect, DEADLINE, DemoDevice, Device, Protocol, Publish, eventually, lasting, soak,
+    within,
 };
 
 /// QoS 1 that a device has in flight.
@@ -62,11 +63,14 @@ impl Fleet {
             let pubacks = Arc::<AtomicU64>::default();
             fleet.pubacks.push(Arc::clone(&pubacks));
             let member = Member {
-                connect: Connect::new(
-                    [Protocol::V311, Protocol::V5][index % 2],
-                    address,
-                    &device.credentials,
-                ),
+                connect: Connect {
+                    patience: DEADLINE + soak().unwrap_or_default(),
+                    ..Connect::new(
+                        [Protocol::V311, Protocol::V5][index % 2],
+                        address,
+                        &device.credentials,
+                    )
+                },
                 topic: topic(device),
                 payload_bytes,
                 pubacks,

@@ -3,12 +3,15 @@
 //! Promises: G-STORE, G-ORDER, G-ONCE, G-BOUND, G25, G27. Every test counts what was published, PUBACKed and stored and
 //! prints it (`cargo test --test outage -- --nocapture`).
 //!
-//! `JETWAY_SOAK_SECONDS=60` makes each of the tests in `killed` go on for so long instead of a fixed number of kills;
+//! `JETWAY_SOAK_SECONDS=60` makes each of the tests in `killed` go on for so long instead of a fixed number of kills, and those in
+//! `bounded` keep nats-server away for so long from 5,000 devices instead of 5 s from 500;
 //! `JETWAY_SEED` repeats the choices of an earlier run, which printed it.
 
 #[path = "../support/mod.rs"]
 mod support;
 
+#[cfg(test)]
+mod bounded;
 #[cfg(test)]
 mod cluster;
 #[cfg(test)]

@@ -9,8 +9,8 @@ use super::fleet::{Fleet, Journal};
 use super::support::{Backend, DemoDevice, FaultProxy, Gateway, NatsServer, RunOptions, jetway};
 use super::verdict::Verdict;
 
-/// Devices of a fleet.
-const DEVICES: usize = 20;
+/// Devices of a fleet, unless a test is about their number.
+pub(crate) const DEVICES: usize = 20;
 /// Payload of a fleet's messages.
 pub(crate) const PAYLOAD_BYTES: usize = 100;
 
@@ -28,25 +28,31 @@ pub(crate) struct Rig {
 impl Rig {
     /// Starts both; `environment` configures the gateway.
     pub(crate) async fn start(environment: &[(&str, &str)]) -> Self {
+        Self::of(DEVICES, environment).await
+    }
+
+    /// The same with so many devices.
+    pub(crate) async fn of(devices: usize, environment: &[(&str, &str)]) -> Self {
         let nats = NatsServer::start().await;
-        Self::with(nats, None, environment).await
+        Self::with(nats, None, devices, environment).await
     }
 
     /// The same with a proxy between them.
     pub(crate) async fn behind_proxy(environment: &[(&str, &str)]) -> Self {
         let nats = NatsServer::start().await;
         let proxy = FaultProxy::start(SocketAddr::from(([127, 0, 0, 1], nats.port()))).await;
-        Self::with(nats, Some(proxy), environment).await
+        Self::with(nats, Some(proxy), DEVICES, environment).await
     }
 
     async fn with(
         nats: NatsServer,
         proxy: Option<FaultProxy>,
+        devices: usize,
         environment: &[(&str, &str)],
     ) -> Self {
         let state = tempfile::tempdir().unwrap();
         let database_url = database_url(&state);
-        let devices = add_devices(&database_url);
+        let devices = add_devices(&database_url, devices);
         let environment: Vec<(String, String)> = environment
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
@@ -121,8 +127,8 @@ pub(crate) fn topic(device: &DemoDevice) -> String {
 }
 
 /// The devices of a fleet, added to the database.
-pub(crate) fn add_devices(database_url: &str) -> Vec<DemoDevice> {
-    let count = DEVICES.to_string();
+pub(crate) fn add_devices(database_url: &str, count: usize) -> Vec<DemoDevice> {
+    let count = count.to_string();
     let added = jetway(
         &["device", "add", "outage", "d", "--count", &count, "--json"],
         &[("JETWAY_DATABASE_URL", database_url)],

@@ -17,7 +17,7 @@ use serde::Deserialize;
 use sha2::Sha256;
 
 use super::client::{self, Client, Inbound};
-use super::wait::within;
+use super::wait::{DEADLINE, within, within_time};
 
 /// Which MQTT a device speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +93,8 @@ pub struct Connect {
     pub will: Option<Publish>,
     /// Further properties (MQTT 5).
     pub properties: Option<ConnectProperties>,
+    /// How long an acknowledgement may take.
+    pub patience: Duration,
 }
 
 impl Connect {
@@ -108,6 +110,7 @@ impl Connect {
             manual_acks: false,
             will: None,
             properties: None,
+            patience: DEADLINE,
         }
     }
 }
@@ -191,6 +194,7 @@ pub struct Device {
     /// Session Present of CONNACK.
     pub session_present: bool,
     client: Client,
+    patience: Duration,
     /// PUBLISH packets that were numbered.
     published: u64,
     /// Numbers of PUBLISH packets that rumqttc has not sent yet, with their QoS; it sends them in order.
@@ -217,11 +221,13 @@ impl Device {
     /// # Errors
     /// The CONNACK code as `reason`, or none when the connection was closed without CONNACK.
     pub async fn connect_with(connect: Connect) -> Result<Self, Closed> {
+        let patience = connect.patience;
         let (client, connack) = within("CONNACK", client::connect(connect)).await?;
         Ok(Self {
             connack_properties: connack.properties,
             session_present: connack.session_present,
             client,
+            patience,
             published: 0,
             unsent: VecDeque::new(),
             inflight: HashMap::new(),
@@ -246,7 +252,7 @@ impl Device {
     /// # Errors
     /// [`Closed`] when there is none left and the connection is gone.
     pub async fn acked(&mut self) -> Result<Acked, Closed> {
-        within("PUBACK or PUBCOMP", async {
+        within_time(self.patience, "PUBACK or PUBCOMP", async {
             loop {
                 if let Some(acked) = self.acked.pop_front() {
                     return Ok(acked);

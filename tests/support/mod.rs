@@ -54,5 +54,5 @@ pub use scram::Scram;
 pub use server::Server;
 pub use soak::{Random, goes_on, soak};
 pub use tools::{jetway, jetway_fails, node, node_packages, old_nats_server, python, succeed};
-pub use wait::{DEADLINE, eventually, lasting, within};
+pub use wait::{DEADLINE, eventually, lasting, within, within_time};
 pub use wire::{Stream, Wire, from_hex, to_hex};

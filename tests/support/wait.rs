@@ -11,10 +11,15 @@ use tokio::time::{Instant, sleep, timeout};
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
 /// The future's output, or a panic that says what was waited for.
-pub async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
-    match timeout(DEADLINE, future).await {
+pub fn within<T>(what: &str, future: impl Future<Output = T>) -> impl Future<Output = T> {
+    within_time(DEADLINE, what, future)
+}
+
+/// [`within`] a time of one's own, where a fault lasts longer than anything else may.
+pub async fn within_time<T>(time: Duration, what: &str, future: impl Future<Output = T>) -> T {
+    match timeout(time, future).await {
         Ok(output) => output,
-        Err(_elapsed) => panic!("waited {DEADLINE:?} in vain for {what}"),
+        Err(_elapsed) => panic!("waited {time:?} in vain for {what}"),
     }
 }
 

@@ -1,0 +1,147 @@
+//! nats-server is away for long under the load of many devices (G-BOUND): the gateway's memory stays below what its configuration
+//! allows and does not grow while it waits, and traffic resumes at once.
+//!
+//! The devices have more in flight together than the pool takes, so all of them are held back.
+
+use std::time::{Duration, Instant};
+
+use super::fleet::{Fleet, WINDOW};
+use super::rig::Rig;
+use super::support::{eventually, lasting, soak};
+
+/// Bytes that may wait for the stream, for each device: what it has in flight counts for more.
+const POOL_BYTES: u64 = 8 << 10;
+/// What a device that is held back may have in the gateway: read ahead, and the read that went beyond it.
+const READ_AHEAD_BYTES: u64 = 4 << 10;
+const READ_BYTES: u64 = 16 << 10;
+/// For what does not come from messages: tasks that begin, logs, connections to nats-server that fail.
+const ALLOWANCE_MIB: u64 = 16;
+const RESUMED_MAX: Duration = Duration::from_secs(2);
+
+#[tokio::test]
+async fn memory_is_flat_while_nats_server_stands_still() {
+    let site = Site::start("nats-server paused for long").await;
+    site.rig.nats.pause().await;
+    let waited = site.wait().await;
+    let back = Instant::now();
+    site.rig.nats.resume();
+    site.finish(back, &waited).await;
+}
+
+#[tokio::test]
+async fn memory_is_flat_while_nats_server_is_gone() {
+    let mut site = Site::start("nats-server gone for long").await;
+    site.rig.nats.kill9().await;
+    let waited = site.wait().await;
+    site.rig.nats.restart().await;
+    site.finish(Instant::now(), &waited).await;
+}
+
+/// The servers and the devices under load.
+struct Site {
+    test: &'static str,
+    rig: Rig,
+    fleet: Fleet,
+    outage: Duration,
+    /// Memory of the gateway under load, in MiB.
+    before: u64,
+}
+
+/// Memory of the gateway while it waited, in MiB.
+struct Waited {
+    /// When everything that fits was in.
+    full: u64,
+    /// At the end.
+    end: u64,
+    /// At most.
+    highest: u64,
+}
+
+impl Site {
+    async fn start(test: &'static str) -> Self {
+        let (devices, outage) = match soak() {
+            Some(outage) => (5_000, outage),
+            None => (500, Duration::from_secs(5)),
+        };
+        let pool_bytes = devices as u64 * POOL_BYTES;
+        let rig = Rig::of(
+            devices,
+            &[
+                (
+                    "JETWAY_PUBLISHER_INFLIGHT_BYTES_MAX",
+                    &pool_bytes.to_string(),
+                ),
+                (
+                    "JETWAY_CONNECTION_READ_AHEAD_BYTES_MAX",
+                    &READ_AHEAD_BYTES.to_string(),
+                ),
+            ],
+        )
+        .await;
+        let fleet = rig.fleet().await;
+        fleet.pubacks_more((devices * WINDOW) as u64).await;
+        let (before, _) = rig.gateway_mib();
+        Self {
+            test,
+            rig,
+            fleet,
+            outage,
+            before,
+        }
+    }
+
+    /// Lets the outage last.
+    async fn wait(&self) -> Waited {
+        let gone = Instant::now();
+        eventually("devices are held back", async || {
+            match self.rig.gateway.metric("jetway_uplink_held_total").await {
+                0.0 => Err("none is".to_owned()),
+                _ => Ok(()),
+            }
+        })
+        .await;
+        lasting((self.outage / 4).saturating_sub(gone.elapsed())).await;
+        let (full, _) = self.rig.gateway_mib();
+        let answered = self.fleet.pubacks();
+        lasting(self.outage.saturating_sub(gone.elapsed())).await;
+        let (end, highest) = self.rig.gateway_mib();
+        // Refusals count as well: after the retry budget there may be some.
+        let told = self.fleet.pubacks() - answered;
+        println!(
+            "{}: {told} answers in the last three quarters of the outage",
+            self.test
+        );
+        Waited { full, end, highest }
+    }
+
+    async fn finish(self, back: Instant, waited: &Waited) {
+        let Self {
+            test, rig, fleet, ..
+        } = self;
+        fleet.pubacks_more(1).await;
+        let first = back.elapsed();
+        fleet.every_device_goes_on().await;
+        let all = back.elapsed();
+
+        let devices = rig.devices.len() as u64;
+        let ceiling = self.before
+            + ((devices * (POOL_BYTES + READ_AHEAD_BYTES + READ_BYTES)) >> 20)
+            + ALLOWANCE_MIB;
+        let Waited { full, end, highest } = *waited;
+        println!(
+            "{test}: {devices} devices, {:?}; RSS {} MiB before, {full} MiB when full, {end} MiB at the end, {highest} MiB at most, \
+             ceiling {ceiling} MiB; first PUBACK after {first:.1?}, every device after {all:.1?}",
+            self.outage, self.before
+        );
+        let (verdict, _) = rig.judge(fleet).await;
+        verdict.hold(test);
+        assert!(highest <= ceiling, "{highest} MiB above {ceiling} MiB");
+        assert!(end <= full + ALLOWANCE_MIB, "{end} MiB after {full} MiB");
+        assert!(first <= RESUMED_MAX, "{first:?} until the first PUBACK");
+        if soak().is_none() {
+            // Within the retry budget nobody is told anything.
+            let (lost, refused) = (verdict.connections_lost, verdict.refused);
+            assert_eq!((lost, refused), (0, 0), "devices only wait");
+        }
+    }
+}
