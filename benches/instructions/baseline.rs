@@ -27,11 +27,11 @@ pub(crate) struct Baseline {
 }
 
 impl Baseline {
-    /// Each architecture has instructions of its own.
-    pub(crate) const FILE: &str = match cfg!(target_arch = "aarch64") {
-        true => concat!(env!("CARGO_MANIFEST_DIR"), "/baseline.aarch64.toml"),
-        false => concat!(env!("CARGO_MANIFEST_DIR"), "/baseline.x86_64.toml"),
-    };
+    /// Where it is kept. Each architecture has instructions of its own.
+    pub(crate) fn file() -> String {
+        let folder = env!("CARGO_MANIFEST_DIR");
+        format!("{folder}/baseline.{}.toml", std::env::consts::ARCH)
+    }
 
     /// Counts now.
     pub(crate) fn count() -> Result<Self, String> {
@@ -44,18 +44,19 @@ impl Baseline {
     }
 
     pub(crate) fn load() -> Result<Self, String> {
+        let file = Self::file();
         let fault = |error: &dyn std::fmt::Display| {
-            let file = Self::FILE;
             format!(
                 "{file}: {error}; `cargo run --release --locked -p jetway-instructions -- --update` writes it"
             )
         };
-        let text = fs::read_to_string(Self::FILE).map_err(|error| fault(&error))?;
+        let text = fs::read_to_string(&file).map_err(|error| fault(&error))?;
         toml::from_str(&text).map_err(|error| fault(&error))
     }
 
     pub(crate) fn save(&self) -> Result<(), String> {
-        fs::write(Self::FILE, self.to_toml()).map_err(|error| format!("{}: {error}", Self::FILE))
+        let file = Self::file();
+        fs::write(&file, self.to_toml()).map_err(|error| format!("{file}: {error}"))
     }
 
     fn to_toml(&self) -> String {

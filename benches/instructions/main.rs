@@ -40,7 +40,11 @@ fn main() -> ExitCode {
 fn update() -> Result<(), String> {
     let counted = Baseline::count()?;
     counted.save()?;
-    println!("{} cases counted: {}", counted.cases.len(), Baseline::FILE);
+    println!(
+        "{} cases counted: {}",
+        counted.cases.len(),
+        Baseline::file()
+    );
     Ok(())
 }
 

@@ -66,7 +66,7 @@ pub(crate) fn of(baseline: &Baseline, counted: &Baseline) -> Verdict {
 
 #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
 fn percent(before: u64, now: u64) -> f64 {
-    (now as f64 / before as f64 - 1.0) * 100.0
+    (now as f64 - before as f64) * 100.0 / before as f64
 }
 
 #[cfg(test)]
