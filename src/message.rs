@@ -1,6 +1,7 @@
 //! A NATS message as plain data: subject, headers, payload. No connection, no clock.
 
 use std::fmt;
+use std::ops::Range;
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -82,14 +83,33 @@ impl Headers {
     /// The first value of a name, compared exactly.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.iter()
-            .find_map(|(key, value)| (key == name).then_some(value))
+        let line = self.line_of(name)?;
+        let value = line.start + name.len() + BEHIND_NAME.len()..line.end - LINE_END.len();
+        self.0.get(value)
+    }
+
+    /// Where the first line of a name is, its end included. Neither a name nor a value has a line feed, so one byte tells lines
+    /// apart; that is found much faster than two.
+    fn line_of(&self, name: &str) -> Option<Range<usize>> {
+        let mut start = 0;
+        for line in self.0.split_inclusive('\n') {
+            let end = start + line.len();
+            let value = line.strip_prefix(name);
+            if value.is_some_and(|value| value.starts_with(BEHIND_NAME)) {
+                return Some(start..end);
+            }
+            start = end;
+        }
+        None
     }
 
     /// All headers in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        let lines = self.0.split_terminator(LINE_END);
-        lines.filter_map(|line| line.split_once(BEHIND_NAME))
+        let lines = self.0.lines();
+        lines.filter_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            Some((name, value.strip_prefix(' ')?))
+        })
     }
 
     /// As they go over the wire.
@@ -101,16 +121,13 @@ impl Headers {
     /// As they go over the wire without the first of a name, compared exactly: what is before it, and what is behind.
     #[must_use]
     pub fn around(&self, name: &str) -> (&str, &str) {
-        let mut from = 0;
-        for line in self.0.split_inclusive(LINE_END) {
-            let value = line.strip_prefix(name);
-            if value.is_some_and(|value| value.starts_with(BEHIND_NAME)) {
-                let (before, rest) = self.0.split_at(from);
-                return (before, rest.get(line.len()..).unwrap_or_default());
-            }
-            from += line.len();
+        match self.line_of(name) {
+            Some(line) => (
+                self.0.get(..line.start).unwrap_or_default(),
+                self.0.get(line.end..).unwrap_or_default(),
+            ),
+            None => (&self.0, ""),
         }
-        (&self.0, "")
     }
 
     /// What they take on the wire, in bytes.

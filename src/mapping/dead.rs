@@ -73,11 +73,11 @@ impl Mapping {
         headers.push(PATH, words(death.path));
         headers.push(header::TS, death.now_ms.to_string());
         headers.push(header::STREAM, stream);
-        headers.push(header::STREAM_CREATED, death.created.to_owned());
+        headers.push(header::STREAM_CREATED, death.created);
         headers.push(header::KEPT_SEQUENCE, sequence.to_string());
         let id = format!("dead.{origin}.{stream}.{sequence}.{received_ms}");
         headers.push(header::MSG_ID, id);
-        headers.push(header::TRACEPARENT, death.traceparent.to_owned());
+        headers.push(header::TRACEPARENT, death.traceparent);
         push_original(&mut headers, stored);
         Message {
             subject: format!("dlq.{origin}.{}", subject::device_tokens(device)).into(),
