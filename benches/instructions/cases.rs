@@ -11,7 +11,7 @@ use bytestring::ByteString;
 use jetway_instructions::auth::acl::{Action, authorize};
 use jetway_instructions::device::{Device, DeviceId, Scope};
 use jetway_instructions::jetstream::wire;
-use jetway_instructions::mapping::{Form, Mapping, Receipt, Settings};
+use jetway_instructions::mapping::{Form, Mapping, Receipt, Route, Settings};
 use jetway_instructions::message::{Headers, Message};
 use jetway_instructions::mqtt::{
     Ack, Codec, Connect, ConnectProperties, Packet, PacketId, Publish, PublishProperties, QoS,
@@ -58,7 +58,10 @@ pub(crate) const CASES: &[Case] = &[
         encode(Version::V5, Packet::Publish(with_properties()))
     }),
     ("codec: encode PUBACK, 5", || encode(Version::V5, puback(1))),
-    ("mapping: address and acl", address_and_acl),
+    (
+        "mapping: first PUBLISH of a topic, acl and route",
+        first_of_topic,
+    ),
     ("mapping: uplink, native", || {
         uplink(Form::Native, publish())
     }),
@@ -141,26 +144,25 @@ fn encode(version: Version, packet: Packet) {
     );
 }
 
-fn address_and_acl() {
+fn first_of_topic() {
     let (mapping, device) = (mapping(Form::Native), device());
     count(
         || UP,
         |topic| {
             for _ in 0..OPERATIONS {
-                let address = mapping.address(black_box(topic));
-                authorize(&device, Action::Publish, address.as_ref()).expect("its own topic");
+                black_box(route(&mapping, &device, topic));
             }
         },
     );
 }
 
 fn uplink(form: Form, publish: Publish) {
-    let (mapping, device) = (mapping(form), device());
+    let route = route(&mapping(form), &device(), UP);
     count(
         || publish.clone(),
         |publish| {
             for _ in 0..OPERATIONS {
-                black_box(mapped(&mapping, &device, publish));
+                black_box(mapped(&route, publish));
             }
         },
     );
@@ -252,7 +254,7 @@ fn session_downlink() {
 }
 
 fn encode_message(publish: Publish) {
-    let message = mapped(&mapping(Form::Native), &device(), &publish);
+    let message = mapped(&route(&mapping(Form::Native), &device(), UP), &publish);
     count(
         || BytesMut::with_capacity(1 << 17),
         |bytes| {
@@ -268,7 +270,7 @@ fn encode_message(publish: Publish) {
 fn all() {
     let now = Instant::now();
     let mut codec = codec(Version::V5);
-    let (mapping, device, mut session) = (mapping(Form::Native), device(), session(now));
+    let (route, mut session) = (route(&mapping(Form::Native), &device(), UP), session(now));
     let read = encoded(&codec, &Packet::Publish(publish()));
     count(
         || {
@@ -287,7 +289,8 @@ fn all() {
                 while let Some(output) = session.poll_output() {
                     if let Output::Publish { publish, .. } = output {
                         number += 1;
-                        let message = mapped(&mapping, &device, &publish);
+                        assert_eq!(route.topic(), &*publish.topic, "how a route is found");
+                        let message = mapped(&route, &publish);
                         wire::publish(messages, REPLY, number, &message);
                     }
                 }
@@ -310,12 +313,16 @@ fn all() {
     assert!(session.is_settled(), "every PUBLISH has its PUBACK");
 }
 
-fn mapped(mapping: &Mapping, device: &Device, publish: &Publish) -> Message {
-    let address = mapping.address(&publish.topic);
+fn route(mapping: &Mapping, device: &Device, topic: &str) -> Route {
+    let address = mapping.address(topic);
     authorize(device, Action::Publish, address.as_ref()).expect("its own topic");
     let address = address.expect("a topic of the rules");
-    let uplink = mapping.uplink(&device.id, &address, publish, &RECEIPT);
-    uplink.expect("an uplink").message
+    mapping.route(&device.id, &address).expect("an uplink")
+}
+
+fn mapped(route: &Route, publish: &Publish) -> Message {
+    let uplink = route.uplink(publish, &RECEIPT);
+    uplink.expect("headers of an ordinary length").message
 }
 
 fn mapping(form: Form) -> Mapping {

@@ -26,6 +26,9 @@ pub mod auth {
 /// STEP 5, the part that is bytes.
 #[path = "../../src/jetstream"]
 pub mod jetstream {
+    /// As the gateway has it.
+    const MSG_ID: &str = "Nats-Msg-Id";
+
     /// The publisher's connection.
     pub mod wire {
         use bytes::BytesMut;
@@ -34,15 +37,15 @@ pub mod jetstream {
 
         mod frame;
 
-        /// Writes a message as a shard does: `number` is its place in the batch whose answers come to `start`.
+        /// Writes a message of a guarded batch as a shard does: `number` is its place there, and answers come to `start`.
         pub fn publish(out: &mut BytesMut, start: &str, number: u64, message: &Message) {
             let reply = frame::Reply {
                 start,
                 number,
                 end: ".1.$FI",
             };
-            let (headers, payload) = (&message.headers, &message.payload);
-            frame::publish(out, &message.subject, Some(&reply), headers, payload);
+            let message = (&*message.subject, &message.headers, &*message.payload);
+            frame::publish(out, message, Some(&reply), frame::Once::Batch);
         }
     }
 }
