@@ -1,15 +1,23 @@
 //! nats-server is away for long under the load of many devices (G-BOUND): the gateway's memory stays below what its configuration
 //! allows and does not grow while it waits, and traffic resumes at once.
 //!
-//! The devices have more in flight together than the pool takes, so all of them are held back.
+//! Each device has 80 KiB in flight, far more than the gateway may take from it meanwhile, so all of them are held back; some send
+//! on and on, whatever is answered.
 
 use std::time::{Duration, Instant};
 
-use super::fleet::{Fleet, WINDOW};
-use super::rig::Rig;
-use super::support::{eventually, lasting, soak};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
-/// Bytes that may wait for the stream, for each device: what it has in flight counts for more.
+use super::fleet::{Fleet, WINDOW};
+use super::rig::{Rig, topic};
+use super::support::{DemoDevice, Protocol, eventually, lasting, packet, soak};
+
+/// Devices that send on and on.
+const FLOODERS: usize = 20;
+const PAYLOAD_BYTES: usize = 4 << 10;
+/// Bytes that may wait for the stream, for each device.
 const POOL_BYTES: u64 = 8 << 10;
 /// What a device that is held back may have in the gateway: read ahead, and the read that went beyond it.
 const READ_AHEAD_BYTES: u64 = 4 << 10;
@@ -20,7 +28,7 @@ const RESUMED_MAX: Duration = Duration::from_secs(2);
 
 #[tokio::test]
 async fn memory_is_flat_while_nats_server_stands_still() {
-    let site = Site::start("nats-server paused for long").await;
+    let mut site = Site::start("nats-server paused for long").await;
     site.rig.nats.pause().await;
     let waited = site.wait().await;
     let back = Instant::now();
@@ -42,6 +50,7 @@ struct Site {
     test: &'static str,
     rig: Rig,
     fleet: Fleet,
+    flooders: Vec<Flooder>,
     outage: Duration,
     /// Memory of the gateway under load, in MiB.
     before: u64,
@@ -78,21 +87,30 @@ impl Site {
             ],
         )
         .await;
-        let fleet = rig.fleet().await;
+        let (flooders, fleet) = rig.devices.split_at(FLOODERS);
+        let fleet = Fleet::start(rig.gateway.mqtt(), fleet, PAYLOAD_BYTES).await;
+        let mut connected = Vec::new();
+        for device in flooders {
+            connected.push(Flooder::connect(&rig, device).await);
+        }
         fleet.pubacks_more((devices * WINDOW) as u64).await;
         let (before, _) = rig.gateway_mib();
         Self {
             test,
             rig,
             fleet,
+            flooders: connected,
             outage,
             before,
         }
     }
 
     /// Lets the outage last.
-    async fn wait(&self) -> Waited {
+    async fn wait(&mut self) -> Waited {
         let gone = Instant::now();
+        let flooders = self.flooders.drain(..).map(Flooder::flood);
+        // Dropped, and so ended, with the outage.
+        let _flooding: JoinSet<()> = flooders.collect();
         eventually("devices are held back", async || {
             match self.rig.gateway.metric("jetway_uplink_held_total").await {
                 0.0 => Err("none is".to_owned()),
@@ -143,5 +161,32 @@ impl Site {
             let (lost, refused) = (verdict.connections_lost, verdict.refused);
             assert_eq!((lost, refused), (0, 0), "devices only wait");
         }
+    }
+}
+
+/// A connection whose device does not care for answers.
+struct Flooder {
+    socket: TcpStream,
+    publish: Vec<u8>,
+}
+
+impl Flooder {
+    async fn connect(rig: &Rig, device: &DemoDevice) -> Self {
+        let mut socket = TcpStream::connect(rig.gateway.mqtt()).await.unwrap();
+        let connect = packet::connect(Protocol::V311, &device.credentials, 60);
+        socket.write_all(&connect).await.unwrap();
+        let mut connack = [0; 4];
+        socket.read_exact(&mut connack).await.unwrap();
+        assert_eq!(connack, [0x20, 2, 0, 0], "{} is let in", device.name);
+        let payload = format!("{:.<PAYLOAD_BYTES$}", format!("{} 0 0 ", device.name));
+        Self {
+            socket,
+            publish: packet::publish(Protocol::V311, &topic(device), Some(1), payload.as_bytes()),
+        }
+    }
+
+    /// Sends as long as the connection lasts.
+    async fn flood(mut self) {
+        while self.socket.write_all(&self.publish).await.is_ok() {}
     }
 }
