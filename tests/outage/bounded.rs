@@ -33,7 +33,7 @@ async fn memory_is_flat_while_nats_server_stands_still() {
     let waited = site.wait().await;
     let back = Instant::now();
     site.rig.nats.resume();
-    site.finish(back, &waited).await;
+    Box::pin(site.finish(back, &waited)).await;
 }
 
 #[tokio::test]
@@ -42,7 +42,7 @@ async fn memory_is_flat_while_nats_server_is_gone() {
     site.rig.nats.kill9().await;
     let waited = site.wait().await;
     site.rig.nats.restart().await;
-    site.finish(Instant::now(), &waited).await;
+    Box::pin(site.finish(Instant::now(), &waited)).await;
 }
 
 /// The servers and the devices under load.
