@@ -145,6 +145,11 @@ impl Shard {
             return End::Again(reason);
         }
         self.refuse_too_large();
+        let connects = self.link.connects();
+        if self.is_deaf(connects) {
+            self.stall();
+            return End::Again("NATS is away".to_owned());
+        }
         self.refuse_fenced().await;
         if self.is_front_refused() {
             self.abandon();
@@ -156,12 +161,31 @@ impl Shard {
         self.batches += 1;
         self.metrics.batches.inc();
         let first = self.first_once(count).await;
-        // With a server that reads nothing, buffers fill up and sending waits.
-        match timeout(self.ack_timeout, self.send(inbox, count, first)).await {
+        let mut state = self.link.state.clone();
+        let before = *state.borrow_and_update();
+        if self.is_deaf(connects) {
+            return End::Again("NATS was away".to_owned());
+        }
+        let is_fenced = self.fence.is_some();
+        let sent = tokio::select! {
+            biased;
+            // With a server that reads nothing, buffers fill up and sending waits.
+            sent = timeout(self.ack_timeout, self.send(inbox, count, first)) => sent,
+            _changed = state.wait_for(|now| *now != before), if is_fenced => {
+                return End::Again("NATS is away".to_owned());
+            }
+        };
+        match sent {
             Ok(Ok(())) => self.await_commit(inbox, count, first).await,
             Ok(Err(error)) => End::Again(error.to_string()),
             Err(_) => End::Again("the connection takes nothing more".to_owned()),
         }
+    }
+
+    /// Whether others may have found the node deaf and taken its devices, which their messages must not follow: it listens to them
+    /// over the other connection, and that may be lost while the shard's own stands.
+    fn is_deaf(&self, connects: u64) -> bool {
+        self.fence.is_some() && !(self.link.is_connected() && self.link.connects() == connects)
     }
 
     /// A connection for the next batch: the one there is, or a new one.
