@@ -18,6 +18,7 @@ use quick_cache::sync::Cache;
 use crate::auth::credentials::{self, Identity, Login};
 use crate::auth::devices::{self, Devices, Record};
 use crate::auth::exchange::Scram;
+use crate::auth::lookups::Lookups;
 use crate::auth::scram;
 use crate::device::{self, Device, DeviceId, Scope};
 use crate::telemetry;
@@ -91,7 +92,7 @@ pub struct Authenticator {
 
 /// What logins are proved with.
 pub(super) struct Proof {
-    devices: Devices,
+    lookups: Lookups,
     cache: Cache<DeviceId, Cached>,
     lookup_timeout: Duration,
     ttl: Duration,
@@ -113,7 +114,7 @@ impl Authenticator {
     pub fn new(config: &Config, devices: Devices) -> Self {
         let metrics = Metrics::default();
         let proof = Proof {
-            devices,
+            lookups: Lookups::new(devices),
             cache: Cache::new(config.cache_entries_max),
             lookup_timeout: Duration::from_millis(config.lookup_timeout_ms),
             ttl: Duration::from_millis(config.cache_ttl_ms),
@@ -250,7 +251,7 @@ impl Proof {
             Err(place) => place,
         };
         self.metrics.cache_misses.inc();
-        let record = self.devices.find(device).await?;
+        let record = self.lookups.find(device).await?;
         let ttl = if record.is_some() {
             self.ttl
         } else {

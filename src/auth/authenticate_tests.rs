@@ -232,6 +232,31 @@ async fn logins_of_one_unknown_device_share_one_look_up() {
 }
 
 #[tokio::test]
+async fn logins_of_many_devices_share_statements_and_each_hears_its_own_answer() {
+    let bench = Bench::new(&Config::default(), 1).await;
+    let names: Vec<String> = (0..1_000).map(|n| format!("d{n}")).collect();
+    // d0 to d9 are there; of the others every second one gives up at once.
+    let bench = &bench;
+    let logins = names.iter().enumerate().map(async |(number, name)| {
+        let gives_up = number >= 10 && number % 2 == 1;
+        let limit = if gives_up { 0 } else { u64::from(u32::MAX) };
+        let limit = Duration::from_millis(limit);
+        tokio::time::timeout(limit, bench.log_in(name)).await.ok()
+    });
+    for (number, outcome) in join_all(logins).await.into_iter().enumerate() {
+        match outcome {
+            Some(Ok(device)) => assert_eq!(device.id.name(), format!("d{number}")),
+            Some(refused) => {
+                assert!(number >= 10, "d{number}");
+                assert_eq!(denied(refused), Denied::UnknownDevice);
+            }
+            None => assert!(number >= 10 && number % 2 == 1, "d{number}"),
+        }
+    }
+    assert_eq!(bench.authenticator.metrics.unavailable.get(), 0);
+}
+
+#[tokio::test]
 async fn a_cancelled_look_up_is_taken_over_by_a_waiting_login() {
     let bench = Bench::new(&Config::default(), 1).await;
     let held = bench.devices.hold().await;

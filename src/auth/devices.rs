@@ -20,6 +20,8 @@ use crate::telemetry;
 const SECRET_BYTES: usize = 20;
 /// Devices in one statement; a database takes some ten thousand values in one.
 const BATCH: usize = 1_000;
+/// Devices that are looked up in one statement.
+pub(super) const DEVICES_MAX: usize = 256;
 /// The longest that one statement of new devices may take.
 const BATCH_MAX: Duration = Duration::from_mins(1);
 
@@ -28,6 +30,7 @@ const FIND: &str =
 /// One statement for all products and for one: without a product the column is compared with itself.
 const LIST: &str = "SELECT secret, enabled, created_at_ms, product_id, name FROM device \
      WHERE product_id = COALESCE(?, product_id) ORDER BY product_id, name";
+const FIND_ALL: &str = "SELECT secret, enabled, created_at_ms, product_id, name FROM device WHERE ";
 const ADD_PRODUCT: &str =
     "INSERT INTO product (id, created_at_ms) VALUES (?, ?) ON CONFLICT DO NOTHING";
 const ADD_PRODUCT_MYSQL: &str =
@@ -82,6 +85,31 @@ impl Devices {
             row.and_then(|row| row.map(|row| record(&row, device.clone())).transpose())
         });
         found.map_err(|source| Error::Database("find a device", source))
+    }
+
+    /// Those of at most [`DEVICES_MAX`] devices that are there, in any order. How long it may take is up to the caller.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when there is no answer, [`Error::Name`] for a row that no device can have.
+    pub(super) async fn find_all(&self, devices: &[&DeviceId]) -> Result<Vec<Record>, Error> {
+        if let [device] = devices {
+            return Ok(self.find(device).await?.into_iter().collect());
+        }
+        // Few lengths, so that a connection keeps few statements: the last device is asked for again.
+        let missing = devices.len().next_power_of_two() - devices.len();
+        let again = devices.last().into_iter().cycle().take(missing);
+        let devices: Vec<_> = devices.iter().chain(again).collect();
+        on!(Pool, &self.pool, Sql, pool => {
+            let mut find = QueryBuilder::<Sql>::new(FIND_ALL);
+            for (index, device) in devices.into_iter().enumerate() {
+                find.push(if index == 0 { "(product_id = " } else { " OR (product_id = " });
+                find.push_bind(device.product()).push(" AND name = ");
+                find.push_bind(device.name()).push(")");
+            }
+            let rows = find.build().fetch_all(pool).await;
+            let rows = rows.map_err(|source| Error::Database("find devices", source))?;
+            rows.iter().map(listed).collect()
+        })
     }
 
     /// The devices of one product, or all, in the order of the bytes of product id and name.

@@ -3,6 +3,8 @@
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
+
 use crate::support::{
     Connect, Credentials, Device, Gateway, MariaDb, NatsServer, Postgres, Protocol, RunOptions,
     Server, eventually, jetway,
@@ -35,7 +37,7 @@ async fn log_in(url: &str, server: &impl Deref<Target = Server>, restart: impl A
         "p",
         "d",
         "--count",
-        "3",
+        "43",
         "--secret",
         SECRET,
         "--database",
@@ -43,7 +45,7 @@ async fn log_in(url: &str, server: &impl Deref<Target = Server>, restart: impl A
     ];
     jetway(&add, &[]);
     let list = jetway(&["device", "ls", "--database", url], &[]);
-    assert_eq!(list.lines().count(), 3, "{list}");
+    assert_eq!(list.lines().count(), 43, "{list}");
     let nats = NatsServer::start().await;
     let gateway = Gateway::run(RunOptions {
         nats_url: nats.url(),
@@ -56,6 +58,10 @@ async fn log_in(url: &str, server: &impl Deref<Target = Server>, restart: impl A
         .lines()
         .filter_map(|line| line.split('\t').nth(1))
         .collect();
+    let crowd = names[3..].iter().map(|name| connect(&gateway, name));
+    for connected in join_all(crowd).await {
+        connected.unwrap();
+    }
     let mut device = connect(&gateway, names[0]).await.unwrap();
     // The same name in other letters is another device.
     let other = names[0].to_uppercase();
