@@ -30,9 +30,9 @@ pub enum Command {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
     /// Messages.
-    pub messages: usize,
+    pub messages: u32,
     /// Bytes of all messages.
-    pub bytes: usize,
+    pub bytes: u32,
 }
 
 /// The way into one connection: commands, and messages of type `M` for its device.
@@ -69,8 +69,8 @@ enum Overflow {
 
 impl<M> Queue<M> {
     fn push(&mut self, message: M, bytes: usize, limit: Limit) -> Result<(), M> {
-        let full = self.messages.len() >= limit.messages
-            || (!self.messages.is_empty() && self.bytes + bytes > limit.bytes);
+        let full = self.messages.len() >= limit.messages as usize
+            || (!self.messages.is_empty() && self.bytes + bytes > limit.bytes as usize);
         if full || self.overflow != Overflow::No {
             return Err(message);
         }
@@ -180,6 +180,18 @@ impl<M> Mailbox<M> {
         self.waker.wake();
     }
 
+    /// Returns once the connection is told something that it does not know yet.
+    pub async fn commanded(&self) {
+        std::future::poll_fn(|context| {
+            self.waker.register(context.waker());
+            match self.lock().command {
+                Some(_) => Poll::Ready(()),
+                None => Poll::Pending,
+            }
+        })
+        .await;
+    }
+
     /// Something waits for the connection elsewhere.
     pub fn ring(&self) {
         self.lock().rung = true;
@@ -215,8 +227,8 @@ impl<M> Mailbox<M> {
     pub fn has_room(&self) -> bool {
         let queue = self.lock();
         queue.overflow == Overflow::No
-            && queue.messages.len() < self.limit.messages
-            && queue.bytes < self.limit.bytes
+            && queue.messages.len() < self.limit.messages as usize
+            && queue.bytes < self.limit.bytes as usize
     }
 
     /// Takes out all messages that wait.

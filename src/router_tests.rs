@@ -9,9 +9,9 @@ use super::*;
 use crate::device::DeviceId;
 use crate::registry::{Limit, Mail};
 
-fn mailbox(messages: usize) -> Arc<Mailbox<u64>> {
+fn mailbox(messages: u32) -> Arc<Mailbox<u64>> {
     let device = DeviceId::new("p", "d").unwrap();
-    let bytes = usize::MAX;
+    let bytes = u32::MAX;
     Arc::new(Mailbox::new(device, Limit { messages, bytes }))
 }
 

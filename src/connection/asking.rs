@@ -7,18 +7,36 @@ use crate::rpc::{Ask, Refusal};
 
 /// The requests under way to one device.
 #[derive(Default)]
-pub(super) struct Asking {
+pub(super) struct Asking(Option<Box<Requests>>);
+
+#[derive(Default)]
+struct Requests {
     waiting: Vec<Ask>,
     /// Handed to the session, and not written yet.
-    sending: Option<Box<Ask>>,
+    sending: Option<Ask>,
+}
+
+impl Asking {
+    /// Forgets those that nobody waits for any more, and how many are left; an idle device keeps no buffer.
+    fn under_way(&mut self) -> usize {
+        if let Some(requests) = &mut self.0 {
+            requests.waiting.retain(|ask| !ask.is_over());
+        }
+        self.0
+            .take_if(|requests| requests.waiting.is_empty() && requests.sending.is_none());
+        self.0.as_ref().map_or(0, |requests| requests.waiting.len())
+    }
+
+    fn take_sending(&mut self) -> Option<Ask> {
+        self.0.as_mut()?.sending.take()
+    }
 }
 
 impl Driver {
     /// Sends what services ask.
     pub(super) fn handle_asks(&mut self) {
-        self.asking.waiting.retain(|ask| !ask.is_over());
         for ask in self.shared.asks.take(&self.sender.tokens) {
-            let has_room = self.asking.waiting.len() < self.shared.asks.device_max();
+            let has_room = self.asking.under_way() < self.shared.asks.device_max();
             match (
                 self.draining || self.closing.is_some(),
                 has_room && self.may_send(),
@@ -42,21 +60,23 @@ impl Driver {
         if !is_sent {
             return ask.refuse(Refusal::NotSubscribed);
         }
-        self.asking.sending = Some(Box::new(ask));
+        self.asking.0.get_or_insert_default().sending = Some(ask);
         self.drain_outputs(None);
     }
 
     /// A PUBLISH is written: whether it was a request.
     pub(super) fn handle_request_sent(&mut self) -> bool {
-        let sent = self.asking.sending.take();
+        let sent = self.asking.take_sending();
         let is_request = sent.is_some();
-        self.asking.waiting.extend(sent.map(|ask| *ask));
+        if let Some(requests) = &mut self.asking.0 {
+            requests.waiting.extend(sent);
+        }
         is_request
     }
 
     /// A PUBLISH cannot be written: whether it was a request.
     pub(super) fn handle_request_unsendable(&mut self) -> bool {
-        let sent = self.asking.sending.take();
+        let sent = self.asking.take_sending();
         let is_request = sent.is_some();
         if let Some(ask) = sent {
             ask.refuse(Refusal::TooLarge);
@@ -66,19 +86,18 @@ impl Driver {
 
     /// Gives an uplink, as it is stored, to who waits for it.
     pub(super) fn answer(&mut self, publish: &Publish, message: &Message) {
-        if self.asking.waiting.is_empty() {
+        if self.asking.0.is_none() {
             return;
         }
         let Some(address) = self.shared.mapping.address(&publish.topic) else {
             return;
         };
-        let mut waiting = self.asking.waiting.iter();
-        if let Some(place) = waiting.position(|ask| ask.is_answered_by(&address, publish)) {
-            let ask = self.asking.waiting.swap_remove(place);
-            ask.answer(message.clone());
+        if let Some(Requests { waiting, .. }) = self.asking.0.as_deref_mut()
+            && let Some(place) =
+                (waiting.iter()).position(|ask| ask.is_answered_by(&address, publish))
+        {
+            waiting.swap_remove(place).answer(message.clone());
         }
-        if self.asking.waiting.is_empty() {
-            self.asking.waiting = Vec::new(); // An idle device keeps no buffer.
-        }
+        self.asking.under_way();
     }
 }

@@ -17,9 +17,9 @@ pub struct Config {
     /// Bytes read from a device that is held back, to find its PINGREQs (G27).
     pub read_ahead_bytes_max: usize,
     /// Downlinks that wait in memory for a device that does not take them; more are read back from the stream later.
-    pub downlink_queue_max: usize,
+    pub downlink_queue_max: u32,
     /// Bytes of these downlinks.
-    pub downlink_queue_bytes_max: usize,
+    pub downlink_queue_bytes_max: u32,
     /// Largest CONNECT in bytes: who has not logged in is not given more memory than that.
     pub connect_bytes_max: u32,
 }
@@ -56,10 +56,10 @@ impl Config {
             ("write_timeout_ms", self.write_timeout_ms),
             ("outbound_bytes_max", self.outbound_bytes_max as u64),
             ("read_ahead_bytes_max", self.read_ahead_bytes_max as u64),
-            ("downlink_queue_max", self.downlink_queue_max as u64),
+            ("downlink_queue_max", self.downlink_queue_max.into()),
             (
                 "downlink_queue_bytes_max",
-                self.downlink_queue_bytes_max as u64,
+                self.downlink_queue_bytes_max.into(),
             ),
             ("connect_bytes_max", self.connect_bytes_max.into()),
         ]

@@ -19,7 +19,6 @@ pub(super) struct Keeper {
     /// None while a write has it; after one that found it fenced, of no use.
     held: Option<Held>,
     writing: Option<Writing>,
-    interval: Duration,
     due: Option<Instant>,
 }
 
@@ -32,11 +31,10 @@ pub(super) enum Kept {
 }
 
 impl Keeper {
-    pub(super) fn new(held: Held, interval: Duration) -> Self {
+    pub(super) fn new(held: Held) -> Self {
         Self {
             held: Some(held),
             writing: None,
-            interval,
             due: None,
         }
     }
@@ -62,10 +60,10 @@ impl Keeper {
         })
     }
 
-    /// Sets the time for what changed without anybody waiting.
-    pub(super) fn observe(&mut self, is_dirty: bool, now: Instant) {
+    /// Sets the time, `interval` from now, for what changed without anybody waiting.
+    pub(super) fn observe(&mut self, is_dirty: bool, interval: Duration) {
         match is_dirty {
-            true => drop(self.due.get_or_insert(now + self.interval)),
+            true => drop(self.due.get_or_insert_with(|| Instant::now() + interval)),
             false => self.due = None,
         }
     }

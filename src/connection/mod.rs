@@ -36,17 +36,27 @@ pub use shared::Shared;
 use crate::net::Accepted;
 
 /// Serves one accepted socket to its end. `shutdown` ends handshakes only; a live connection is told through its mailbox.
-pub async fn serve(shared: Arc<Shared>, accepted: Accepted, shutdown: CancellationToken) {
+pub fn serve(
+    shared: Arc<Shared>,
+    accepted: Accepted,
+    shutdown: CancellationToken,
+) -> impl Future<Output = ()> + Send + 'static {
     let number = shared.accepted.fetch_add(1, Ordering::Relaxed);
-    // Boxed, so that a live connection does not carry the handshake's state along.
-    let handshake = Box::pin(handshake::handshake(&shared, accepted, number, &shutdown));
-    if let Some(driver) = handshake.await {
+    // Boxed, and with all that it needs, so that a live connection does not carry the handshake's state along.
+    let handshake = Box::pin(async move {
+        let driver = handshake::handshake(&shared, accepted, number, &shutdown).await?;
         if shutdown.is_cancelled() {
             // The drain may have called all connections just before this one was among them.
             driver.drain();
         }
-        shared.metrics.connections.inc();
-        driver.run().await;
-        shared.metrics.connections.dec();
+        Some(driver)
+    });
+    async move {
+        if let Some(driver) = handshake.await {
+            let shared = Arc::clone(&driver.shared);
+            shared.metrics.connections.inc();
+            driver.run().await;
+            shared.metrics.connections.dec();
+        }
     }
 }

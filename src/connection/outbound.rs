@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::time::sleep;
@@ -49,43 +49,32 @@ type Fetching = Pin<Box<dyn Future<Output = Fetched> + Send>>;
 
 #[derive(Default)]
 pub(super) struct Outbound {
+    /// Handed over with QoS 0, and not written yet.
+    handing: Option<u64>,
+    /// None for a device that is idle, which is most of them.
+    pending: Option<Box<Pending>>,
+}
+
+/// What is between the stream and the session.
+#[derive(Default)]
+struct Pending {
     jobs: VecDeque<Job>,
     fetching: Option<Fetching>,
     /// Read back, and not handed to the session yet.
     read_back: VecDeque<Delivery>,
     /// What somebody wants to know the end of, by stream sequence.
     watched: HashMap<u64, Delivery>,
-    /// Handed over with QoS 0, and not written yet.
-    handing: Option<u64>,
     /// Of an earlier connection, with PUBREC: never read again, so who wants to know of them is not known.
     released: Vec<u64>,
 }
 
-impl Outbound {
-    /// Whether nothing is left to be read back.
-    pub(super) fn is_idle(&self) -> bool {
+impl Pending {
+    fn is_read(&self) -> bool {
         self.fetching.is_none() && self.read_back.is_empty() && self.jobs.is_empty()
     }
 
-    pub(super) fn poll_fetched(&mut self, context: &mut Context<'_>) -> Poll<Fetched> {
-        let Some(fetching) = &mut self.fetching else {
-            return Poll::Pending;
-        };
-        let fetched = ready!(fetching.as_mut().poll(context));
-        self.fetching = None;
-        Poll::Ready(fetched)
-    }
-
-    /// The stream was replaced: what they were of is gone.
-    fn forget_sequences(&mut self) {
-        self.watched.clear();
-        self.released.clear();
-        self.handing = None;
-    }
-
-    fn add(&mut self, shared: &Arc<Shared>, job: Job) {
-        self.jobs.push_back(job);
-        self.start(shared);
+    fn is_over(&self) -> bool {
+        self.is_read() && self.watched.is_empty() && self.released.is_empty()
     }
 
     /// One at a time, and a backlog's next page only when the last one is handed over.
@@ -96,15 +85,74 @@ impl Outbound {
         let is_empty = self.read_back.is_empty();
         // Retained messages wait for nothing: the session takes nothing else before it has those it asked for.
         let next = (self.jobs.iter()).position(|job| is_empty || matches!(job, Job::Retained(..)));
-        match next.and_then(|next| self.jobs.remove(next)) {
-            Some(job) => self.fetching = Some(Box::pin(fetch(Arc::clone(shared), job))),
-            None if is_empty => {
-                // An idle device keeps no buffers.
-                self.jobs = VecDeque::new();
-                self.read_back = VecDeque::new();
-            }
-            None => {}
+        let job = next.and_then(|next| self.jobs.remove(next));
+        self.fetching = job.map(|job| -> Fetching { Box::pin(fetch(Arc::clone(shared), job)) });
+    }
+}
+
+impl Outbound {
+    /// Whether nothing is left to be read back.
+    pub(super) fn is_idle(&self) -> bool {
+        self.pending
+            .as_ref()
+            .is_none_or(|pending| pending.is_read())
+    }
+
+    pub(super) fn poll_fetched(&mut self, context: &mut Context<'_>) -> Poll<Fetched> {
+        let fetching = self.pending.as_mut().map(|pending| &mut pending.fetching);
+        let Some(place @ Some(_)) = fetching else {
+            return Poll::Pending;
+        };
+        let fetching = place
+            .as_mut()
+            .map(|fetching| fetching.as_mut().poll(context));
+        let Some(Poll::Ready(fetched)) = fetching else {
+            return Poll::Pending;
+        };
+        *place = None;
+        Poll::Ready(fetched)
+    }
+
+    fn pending(&mut self) -> &mut Pending {
+        self.pending.get_or_insert_default()
+    }
+
+    /// The stream was replaced: what they were of is gone.
+    fn forget_sequences(&mut self) {
+        if let Some(pending) = &mut self.pending {
+            pending.watched.clear();
+            pending.released.clear();
         }
+        self.handing = None;
+    }
+
+    fn add(&mut self, shared: &Arc<Shared>, job: Job) {
+        self.pending().jobs.push_back(job);
+        self.start(shared);
+    }
+
+    fn start(&mut self, shared: &Arc<Shared>) {
+        if let Some(pending) = &mut self.pending {
+            pending.start(shared);
+        }
+        self.pending.take_if(|pending| pending.is_over());
+    }
+
+    fn watched(&self, sequence: u64) -> Option<&Delivery> {
+        self.pending.as_ref()?.watched.get(&sequence)
+    }
+
+    fn take_watched(&mut self, sequence: u64) -> Option<Delivery> {
+        self.pending.as_mut()?.watched.remove(&sequence)
+    }
+
+    /// Whether it was released on an earlier connection; it is said once.
+    fn take_released(&mut self, sequence: u64) -> bool {
+        let released = self.pending.as_mut().map(|pending| &mut pending.released);
+        released.is_some_and(|released| {
+            let place = released.iter().position(|known| *known == sequence);
+            place.map(|place| released.swap_remove(place)).is_some()
+        })
     }
 }
 
@@ -177,7 +225,10 @@ impl Driver {
             let sequence = source.sequence()?;
             is_released.then_some(sequence)
         });
-        self.outbound.released = released.collect();
+        let released: Vec<u64> = released.collect();
+        if !released.is_empty() {
+            self.outbound.pending().released = released;
+        }
         let resend = self.session.to_resend();
         if !resend.is_empty() {
             self.outbound.add(&self.shared, Job::Resend(resend));
@@ -269,12 +320,13 @@ impl Driver {
                 self.lost(Lost::at(stored.sequence, Outcome::Expired));
             } else if let Some(downlink) = read(&self.shared, stored) {
                 let delivery = Delivery::new(downlink);
-                self.outbound.read_back.push_back(delivery);
+                self.outbound.pending().read_back.push_back(delivery);
             } else {
                 self.lost(Lost::at(stored.sequence, Outcome::Unmapped));
             }
         }
-        self.outbound.jobs.push_front(Job::Backlog(reading));
+        let rest = Job::Backlog(reading);
+        self.outbound.pending().jobs.push_front(rest);
     }
 
     /// A message that was read again, as the device gets it; none if its lifetime is over. One that may be half delivered
@@ -288,9 +340,8 @@ impl Driver {
             self.lost(Lost::read(downlink, Outcome::Expired));
         } else if downlink.receipt.is_some() {
             let delivery = Delivery::new(Arc::clone(downlink));
-            self.outbound
-                .watched
-                .insert(downlink.stream_sequence, delivery);
+            let watched = &mut self.outbound.pending().watched;
+            watched.insert(downlink.stream_sequence, delivery);
         }
         publish
     }
@@ -298,7 +349,8 @@ impl Driver {
     /// Hands over what was read back, as far as there is room.
     pub(super) fn deliver_backlog(&mut self) {
         while self.takes_downlinks()
-            && let Some(delivery) = self.outbound.read_back.pop_front()
+            && let Some(pending) = &mut self.outbound.pending
+            && let Some(delivery) = pending.read_back.pop_front()
         {
             self.deliver(delivery, true);
             self.drain_outputs(None);
@@ -353,16 +405,16 @@ impl Driver {
         if delivery.downlink.receipt.is_none() && delivery.share.is_none() {
             return;
         }
-        self.outbound.watched.insert(sequence, delivery);
+        self.outbound.pending().watched.insert(sequence, delivery);
         self.drain_outputs(None);
         // What could not be written is not watched any more.
-        let Some(delivery) = self.outbound.watched.get(&sequence) else {
+        let Some(delivery) = self.outbound.watched(sequence) else {
             return;
         };
         self.report(delivery, Receipt::Sent);
         if qos == QoS::AtMostOnce {
             delivery.done();
-            self.outbound.watched.remove(&sequence);
+            self.outbound.take_watched(sequence);
         }
     }
 
@@ -385,10 +437,10 @@ impl Driver {
             self.shared.finished.delivered(sequence);
         }
         if publish.qos == QoS::ExactlyOnce
-            && !self.outbound.watched.is_empty()
+            && self.outbound.pending.is_some()
             && let Some(packet_id) = publish.packet_id
             && let Some(Source::Shared { sequence, .. }) = self.session.source_of(packet_id)
-            && let Some(delivery) = self.outbound.watched.get(sequence)
+            && let Some(delivery) = self.outbound.watched(*sequence)
         {
             // From here on it is this session's alone, whatever becomes of the connection [MQTT-4.8.2-4].
             delivery.done();
@@ -421,16 +473,13 @@ impl Driver {
         if outcome.is_err() {
             return self.lost(Lost::at(sequence, Outcome::Refused));
         }
-        if let Some(delivery) = self.outbound.watched.remove(&sequence) {
+        if let Some(delivery) = self.outbound.take_watched(sequence) {
             delivery.done();
             self.report(&delivery, Receipt::Delivered);
         }
-        let released = &mut self.outbound.released;
-        if let Some(place) = released.iter().position(|known| *known == sequence) {
-            released.swap_remove(place);
-            self.report_released(sequence);
-        } else {
-            self.shared.finished.delivered(sequence);
+        match self.outbound.take_released(sequence) {
+            true => self.report_released(sequence),
+            false => self.shared.finished.delivered(sequence),
         }
     }
 
@@ -462,7 +511,7 @@ impl Driver {
     fn lost(&mut self, lost: Lost) {
         let watched = lost
             .sequence
-            .and_then(|sequence| self.outbound.watched.remove(&sequence));
+            .and_then(|sequence| self.outbound.take_watched(sequence));
         if let Some(delivery) = watched {
             delivery.done();
         }
@@ -477,8 +526,10 @@ impl Driver {
             .filter_map(|(source, _)| source.sequence())
             .chain(self.outbound.handing.take())
             .collect();
-        let waiting = std::mem::take(&mut self.outbound.read_back);
-        let waiting = waiting.into_iter().chain(self.mailbox.take_messages());
+        let pending = self.outbound.pending.as_mut();
+        let waiting = pending.map(|pending| std::mem::take(&mut pending.read_back));
+        let waiting = waiting.into_iter().flatten();
+        let waiting = waiting.chain(self.mailbox.take_messages());
         let waiting = waiting.filter(|delivery| delivery.share.is_none());
         unfinished.extend(waiting.map(|delivery| delivery.downlink.stream_sequence));
         match self.shared.mapping.has_one_receiver() {

@@ -133,7 +133,7 @@ impl Node {
     }
 
     /// The same with room for so many messages.
-    pub(crate) async fn join_with_room(&self, backend: &Backend, messages: usize) -> Member {
+    pub(crate) async fn join_with_room(&self, backend: &Backend, messages: u32) -> Member {
         let member = Member::new("d", messages);
         let subscription = subscription(backend).await;
         self.shares.join(subscription, &member.0, false);
@@ -184,7 +184,7 @@ async fn subscription(backend: &Backend) -> SharedSubscription {
 pub(crate) struct Member(pub(crate) Arc<Mailbox<Share>>);
 
 impl Member {
-    fn new(device: &str, messages: usize) -> Self {
+    fn new(device: &str, messages: u32) -> Self {
         let bytes = 1 << 20;
         let limit = Limit { messages, bytes };
         let device = DeviceId::new("p", device).unwrap();
