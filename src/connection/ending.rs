@@ -12,7 +12,7 @@ use super::keeping::Keeper;
 use super::{Shared, afterlife, goodbye, releasing};
 use crate::device::Connection;
 use crate::downlink::{Delivery, Leave};
-use crate::ownership::End;
+use crate::ownership::{End, Turn};
 use crate::registry::Mailbox;
 use crate::session::CloseReason;
 use crate::tasks::OnExit;
@@ -28,6 +28,20 @@ struct Place {
     tokens: Arc<str>,
     mailbox: Arc<Mailbox<Delivery>>,
     _done: oneshot::Sender<()>,
+}
+
+impl Place {
+    /// Returns when it is this connection's turn to leave, or another one waits for that: what is waited for goes first.
+    async fn turn(&self, reason: CloseReason) -> Option<Turn> {
+        if reason == CloseReason::TakenOver {
+            return None;
+        }
+        tokio::select! {
+            biased;
+            () = self.mailbox.commanded() => None,
+            turn = self.shared.ownership.turn_to_leave() => Some(turn),
+        }
+    }
 }
 
 impl Drop for Place {
@@ -69,7 +83,7 @@ impl Driver {
             // What it sent stands before its end, and before all that the device sends over its next connection.
             sender.receipts.finished(sender.accepted).await;
             releasing::leave(&place.shared, inbound.released, &sender, forgets_held);
-            say_over(&place.shared, keeper, connection, end, reason).await;
+            say_over(&place, keeper, connection, end, reason).await;
             drop(place);
         });
         let left = timeout(FAREWELL_MAX, is_over);
@@ -105,12 +119,13 @@ impl Driver {
 /// The last word about a connection: its status, its Will and its session, in this order: should the node die in between,
 /// whoever finds the session says it all once more, under the same ids. A connection that was cut off says nothing.
 async fn say_over(
-    shared: &Shared,
+    place: &Place,
     keeper: Keeper,
     connection: Arc<Connection>,
     end: End,
     reason: CloseReason,
 ) {
+    let shared = &*place.shared;
     let Some(mut held) = keeper.finish().await else {
         return;
     };
@@ -124,5 +139,6 @@ async fn say_over(
     if let Some(will) = will {
         afterlife::publish_will(shared, &connection, &will).await;
     }
+    let _turn = place.turn(reason).await;
     held.settle().await;
 }

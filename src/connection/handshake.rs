@@ -24,7 +24,7 @@ use crate::mapping::Mapping;
 use crate::mqtt::{Connect, Packet, Publish, ReasonCode, Version, Will};
 use crate::net;
 use crate::net::Accepted;
-use crate::ownership::{self, Before, Claim, Held, Request, WillMessage};
+use crate::ownership::{self, Before, Claim, Held, Request, Turn, WillMessage};
 use crate::registry::{Command, Mailbox};
 use crate::session::connect::{Agreement, agree, refusal};
 use crate::session::{Session, Start};
@@ -170,6 +170,8 @@ struct Admitted {
     connect: Box<Connect>,
     agreement: Agreement,
     device: Device,
+    /// Kept until its session is claimed.
+    turn: Turn,
     /// Room for the `connected` event, and for both events of a connection that cannot say so itself.
     slots: [Slot; 3],
 }
@@ -233,11 +235,13 @@ async fn admit(
     if !shared.ownership.is_reachable().await {
         return Err(unavailable());
     }
+    let turn = shared.ownership.turn().await;
     let slots = shared.status.slots().await;
     Ok(Admitted {
         connect,
         agreement,
         device,
+        turn,
         slots,
     })
 }
@@ -336,7 +340,7 @@ impl Admitted {
             expiry_s: self.agreement.session_expiry_s,
             will: will.as_ref(),
         };
-        let (held, before) = match claim(shared, request, lost).await {
+        let (held, before) = match claim(shared, request, self.turn, lost).await {
             Ok(claimed) => claimed,
             Err(error) => {
                 tracing::warn!(%connection.client_id, %error, "session not claimed");
@@ -378,11 +382,12 @@ fn unavailable() -> Refused {
 async fn claim(
     shared: &Shared,
     request: Request<'_>,
+    turn: Turn,
     slots: [Slot; 2],
 ) -> Result<(Held, Before), ownership::Error> {
-    let mut slots = Some(slots);
+    let (mut turn, mut slots) = (Some(turn), Some(slots));
     loop {
-        match shared.ownership.claim(request).await? {
+        match shared.ownership.claim(request, &mut turn).await? {
             Claim::Held(held, before) => return Ok((held, before)),
             Claim::Owed(orphan) => {
                 let slots = match slots.take() {

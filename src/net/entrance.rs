@@ -2,10 +2,13 @@
 //!
 //! All of it waits for the peer, so it runs in the connection's own task and under its deadline, never in the accept loop.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::rustls::server::Acceptor;
+use tokio_rustls::server::TlsStream;
 
 use super::socket::Socket;
 use super::tls::Tls;
@@ -48,10 +51,8 @@ impl Accepted {
             peer = Some(announced);
         }
         if let Some(tls) = &entrance.tls {
-            let accept = TlsAcceptor::from(tls.config()).accept_with(socket, |connection| {
-                connection.set_buffer_limit(Some(BUFFER_BYTES_MAX));
-            });
-            socket = Socket::Tls(Box::new(accept.await.map_err(Error::Tls)?));
+            let stream = shake_hands(tls, socket).await.map_err(Error::Tls)?;
+            socket = Socket::Tls(Box::new(stream));
         }
         if entrance.websocket {
             websocket::upgrade(&mut socket).await?;
@@ -59,4 +60,17 @@ impl Accepted {
         }
         Ok((socket, peer))
     }
+}
+
+/// The TLS handshake of one connection. What is dear in it is the answer to the client's first message, a key exchange and a
+/// signature: of a storm only a few are computed at a time, so that connected devices wait behind those few and not behind all.
+/// Nobody waits for a peer in its turn.
+async fn shake_hands(tls: &Tls, socket: Socket) -> io::Result<TlsStream<Socket>> {
+    let hello = LazyConfigAcceptor::new(Acceptor::default(), socket).await?;
+    let turn = tls.turn().await;
+    let accept = hello.into_stream_with(tls.config(), |connection| {
+        connection.set_buffer_limit(Some(BUFFER_BYTES_MAX));
+    });
+    drop(turn);
+    accept.await
 }

@@ -4,10 +4,12 @@
 //! cannot be used never replaces material that can.
 
 use std::fs::Metadata;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -167,6 +169,11 @@ fn server_config(
     }
 }
 
+/// Two for each thread: one is computed while the next one is woken.
+fn turns() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, NonZero::get)
+}
+
 /// What one listener uses now, and where the next comes from.
 #[derive(Debug)]
 pub struct Tls {
@@ -174,6 +181,8 @@ pub struct Tls {
     pub listener: String,
     files: Files,
     current: RwLock<Current>,
+    /// Handshakes that are computed at the same time.
+    turns: Semaphore,
 }
 
 #[derive(Debug)]
@@ -196,9 +205,16 @@ impl Tls {
             listener,
             files,
             current: RwLock::new(Current { material, stamps }),
+            turns: Semaphore::new(turns()),
         };
         tls.warn_if_expired();
         Ok(tls)
+    }
+
+    /// Returns when a handshake may be computed; to be dropped as soon as it waits for its peer.
+    pub(super) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        // Never closed, so there is always one.
+        self.turns.acquire().await.ok()
     }
 
     /// What the next handshake uses.

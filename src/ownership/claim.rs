@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::document::{Document, WillDocument};
 use super::held::{Held, MARKER, retry};
 use super::lease::Lease;
+use super::turns::{Turn, Turns};
 use super::{Config, Error, NODES, Orphan, SESSIONS, WillMessage, Wills, release};
 use crate::device::Connection;
 use crate::jetstream::bucket::{self, Bucket, Entry, Expect};
@@ -34,6 +35,7 @@ struct Inner {
     nodes: Bucket,
     wills: Wills,
     lease: Lease,
+    turns: Turns,
 }
 
 /// A connection that wants its device's session.
@@ -83,6 +85,7 @@ impl Ownership {
             nodes: Bucket::new(link, NODES),
             wills,
             lease: Lease::new(lease),
+            turns: Turns::default(),
         }))
     }
 
@@ -124,11 +127,25 @@ impl Ownership {
         timeout(ANSWER_MAX, certain).await.is_ok()
     }
 
+    /// Returns when it is a connection's turn to claim its session. A caller that gives up leaves nothing behind.
+    pub async fn turn(&self) -> Turn {
+        self.0.turns.claim().await
+    }
+
+    /// Returns when it is a connection's turn to leave its session.
+    pub async fn turn_to_leave(&self) -> Turn {
+        self.0.turns.end().await
+    }
+
     /// Takes the session for a connection; earlier connections of this node have left it before.
     ///
     /// # Errors
     /// [`Error::Unavailable`]: nobody may connect now. It may be claimed all the same, until [`Self::disclaim`] returns.
-    pub async fn claim(&self, request: Request<'_>) -> Result<Claim, Error> {
+    pub async fn claim(
+        &self,
+        request: Request<'_>,
+        turn: &mut Option<Turn>,
+    ) -> Result<Claim, Error> {
         let mut entry = in_time(request.key, self.sessions().get(request.key)).await?;
         let mut asked = false;
         loop {
@@ -139,6 +156,8 @@ impl Ownership {
                 && !asked
             {
                 asked = true;
+                // Another node may take long to answer; whoever does not wait for one goes on meanwhile.
+                *turn = None;
                 if !release::ask(self, node, request.key, holder.epoch_at(revision)).await
                     && !self.is_gone(node).await?
                 {

@@ -16,6 +16,7 @@ mod lease;
 mod orphan;
 mod release;
 mod standing;
+mod turns;
 mod will;
 
 pub use claim::{Before, Claim, Ownership, Request};
@@ -24,6 +25,7 @@ pub use document::WillMessage;
 pub use held::{End, Held};
 pub use orphan::{Kind, Orphan};
 pub use standing::Standing;
+pub use turns::Turn;
 pub use will::Wills;
 
 use crate::jetstream::bucket;

@@ -51,6 +51,8 @@ mod status;
 #[cfg(test)]
 mod storing;
 #[cfg(test)]
+mod storm;
+#[cfg(test)]
 mod subscribe;
 #[cfg(test)]
 mod too_large;
