@@ -86,6 +86,10 @@ impl Driver {
             say_over(&place, keeper, connection, end, reason).await;
             drop(place);
         });
+        if reason == CloseReason::SocketClosed && !wire.wants_write() {
+            // Nobody is there to be told: the descriptor is for whoever comes next, perhaps this very device.
+            return;
+        }
         let left = timeout(FAREWELL_MAX, is_over);
         let goodbye = timeout(GOODBYE_MAX, wire.finish());
         drop(tokio::join!(biased; left, goodbye));

@@ -29,29 +29,39 @@ pub(super) struct Place {
     sequence: u64,
 }
 
-/// Held messages on their way to where they belong, each with its number among the connection's messages.
+/// Held messages on their way to where they belong; most devices never have any.
 #[derive(Debug, Default)]
-pub(super) struct Released(VecDeque<(u64, Place)>);
+pub(super) struct Released(Option<Box<Places>>);
+
+/// Each with its number among the connection's messages.
+#[derive(Debug, Default)]
+struct Places(VecDeque<(u64, Place)>);
 
 impl Released {
     pub(super) fn push(&mut self, number: u64, place: Place) {
-        self.0.push_back((number, place));
+        let Places(places) = &mut **self.0.get_or_insert_default();
+        places.push_back((number, place));
     }
 
     /// The stream refused this one: it stays where it is held.
     pub(super) fn refused(&mut self, refused: u64) {
-        self.0.retain(|(number, _)| *number != refused);
+        if let Some(Places(places)) = self.0.as_deref_mut() {
+            places.retain(|(number, _)| *number != refused);
+        }
     }
 
     /// Those before this number.
     fn take_before(&mut self, finished: u64) -> Vec<Place> {
+        let Some(Places(places)) = self.0.as_deref_mut() else {
+            return Vec::new();
+        };
         let is_finished = |(number, _): &(u64, Place)| *number < finished;
-        let count = self.0.iter().take_while(|one| is_finished(one)).count();
-        let places = self.0.drain(..count).map(|(_, place)| place).collect();
-        if self.0.is_empty() {
-            self.0 = VecDeque::new(); // An idle device keeps no buffer.
+        let count = places.iter().take_while(|one| is_finished(one)).count();
+        let taken = places.drain(..count).map(|(_, place)| place).collect();
+        if places.is_empty() {
+            self.0 = None; // An idle device keeps no buffer.
         }
-        places
+        taken
     }
 }
 

@@ -136,7 +136,9 @@ impl Received<'_> {
         headers.push_written(header::TS, |line| {
             line.push_str(itoa::Buffer::new().format(receipt.received_ms));
         });
-        headers.push_written(header::TRACEPARENT, |line| line.push_str(self.traceparent.0));
+        headers.push_written(header::TRACEPARENT, |line| {
+            line.push_str(self.traceparent.0)
+        });
         headers
     }
 

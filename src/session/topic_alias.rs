@@ -20,14 +20,18 @@ const PROPERTY_BYTES: usize = 3;
 pub(super) struct UplinkAliases {
     /// The Topic Alias Maximum of CONNACK.
     maximum: u16,
-    topics: BTreeMap<NonZeroU16, ByteString>,
+    /// None: none is set.
+    topics: Option<Box<Set>>,
 }
+
+#[derive(Debug, Default)]
+struct Set(BTreeMap<NonZeroU16, ByteString>);
 
 impl UplinkAliases {
     pub(super) fn new(maximum: u16) -> Self {
         Self {
             maximum,
-            topics: BTreeMap::new(),
+            topics: None,
         }
     }
 
@@ -44,7 +48,8 @@ impl UplinkAliases {
         if alias.get() > self.maximum {
             return Err(ReasonCode::TopicAliasInvalid); // [MQTT-3.3.2-9]
         }
-        let known = self.topics.get(&alias);
+        let topics = self.topics.as_deref().map(|Set(topics)| topics);
+        let known = topics.and_then(|topics| topics.get(&alias));
         if publish.topic.is_empty() {
             let known = known.ok_or(ReasonCode::ProtocolError)?;
             publish.topic = known.clone(); // [MQTT-3.3.2-12]
@@ -55,11 +60,13 @@ impl UplinkAliases {
             return Ok(());
         }
         let replaced = known.map_or(0, |topic| topic.len());
-        if bytes(self.topics.values()) - replaced + publish.topic.len() > bytes_max(self.maximum) {
+        let all = topics.map_or(0, |topics| bytes(topics.values()));
+        if all - replaced + publish.topic.len() > bytes_max(self.maximum) {
             return Err(ReasonCode::QuotaExceeded);
         }
         // A copy, because the topic name is a part of the whole packet's buffer.
-        self.topics.insert(alias, ByteString::from(&*publish.topic));
+        let Set(topics) = &mut **self.topics.get_or_insert_default();
+        topics.insert(alias, ByteString::from(&*publish.topic));
         Ok(())
     }
 }

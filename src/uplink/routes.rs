@@ -10,7 +10,10 @@ const KEPT_MAX: usize = 8;
 
 #[derive(Debug, Default)]
 pub(super) struct Routes {
-    #[expect(clippy::vec_box, reason = "an idle device keeps no room for more than it uses")]
+    #[expect(
+        clippy::vec_box,
+        reason = "an idle device keeps no room for more than it uses"
+    )]
     kept: Vec<Box<Route>>,
     /// Which one leaves next.
     oldest: usize,
