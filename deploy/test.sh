@@ -34,6 +34,7 @@ system_packages() {
     command -v python3 >/dev/null || missing+=(python3)
     python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
     command -v mosquitto_pub >/dev/null || missing+=(mosquitto-clients)
+    command -v mosquitto >/dev/null || [ -x /usr/sbin/mosquitto ] || missing+=(mosquitto)
     command -v openssl >/dev/null || missing+=(openssl)
     command -v node >/dev/null || missing+=(nodejs)
     command -v npm >/dev/null || missing+=(npm)
@@ -93,7 +94,7 @@ phase "node packages" node_packages
 phase "format" cargo fmt --all --check
 phase "lints" cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
 phase "documentation" documentation
-phase "build" cargo test --locked --workspace --no-run
+phase "build" cargo test --locked --workspace --all-features --no-run
 phase "instructions" cargo run --locked --release --package jetway-instructions
-phase "tests" cargo test --locked --workspace
+phase "tests" cargo test --locked --workspace --all-features
 printf '\nall passed in %d s\n' "$SECONDS"

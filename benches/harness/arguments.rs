@@ -3,21 +3,45 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 use jetway::mqtt::{QoS, Version};
+
+use crate::model;
 
 /// Load on an MQTT server and the NATS behind it.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "jetway-bench", version)]
+pub(crate) enum Command {
+    /// All publish
+    FanIn(Box<Arguments>),
+    /// A service sends to all of them
+    Downlink(Box<Arguments>),
+    /// A service asks all of them, and they answer
+    Rpc(Box<Arguments>),
+    /// All connect at once, again and again
+    Storm(Box<Arguments>),
+    /// All are connected and do nothing
+    Idle(Box<Arguments>),
+    /// A fleet of vehicles: reports, positions, events, some reconnecting
+    Fleet(Box<Arguments>),
+    /// Fan-in of Jetway, its peers and JetStream itself in turn, and what Jetway is held to
+    Held(Box<Arguments>),
+    /// What a fleet needs, by what messages and connections cost
+    Model(model::Costs),
+}
+
+/// What is measured, with which load.
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Arguments {
-    /// What the devices do
-    pub(crate) scenario: Scenario,
     /// Servers to start and measure; several are measured in turn
     #[arg(long = "target", value_enum)]
-    targets: Vec<Name>,
-    /// How often each target is measured
-    #[arg(long, default_value_t = 1)]
-    pub(crate) rounds: u32,
+    pub(crate) targets: Vec<Name>,
+    /// How often each target is measured; `held` does it three times
+    #[arg(long)]
+    pub(crate) rounds: Option<u32>,
+    /// Replicas of streams; more than one with a cluster of three nats-servers; several numbers are measured in turn
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    pub(crate) replicas: Vec<usize>,
     /// An MQTT server that runs already, instead of a target
     #[arg(long)]
     pub(crate) mqtt: Option<SocketAddr>,
@@ -42,18 +66,25 @@ pub(crate) struct Arguments {
     /// Open loop instead: messages a second of all devices together
     #[arg(long)]
     pub(crate) rate: Option<f64>,
+    /// After each closed loop an open one at such a part of what it reached
+    #[arg(long, conflicts_with = "rate")]
+    pub(crate) at_fraction: Option<f64>,
     /// Bytes of each payload
     #[arg(long, default_value_t = 256)]
     pub(crate) payload: usize,
     /// QoS of uplinks
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=2))]
-    qos: u8,
+    pub(crate) qos: u8,
     /// MQTT version: 3.1.1 or 5
     #[arg(long, default_value = "3.1.1", value_parser = version)]
     pub(crate) mqtt_version: Version,
-    /// CA certificate of a server that speaks TLS; its name is that of --tls-name
+    /// TLS, with a certificate made for the run; for a server that runs already, the file with its CA certificate
     #[arg(long)]
-    pub(crate) tls: Option<PathBuf>,
+    #[expect(
+        clippy::option_option,
+        reason = "clap: absent, without a value, with one"
+    )]
+    pub(crate) tls: Option<Option<PathBuf>>,
     /// The name in the server's certificate
     #[arg(long, default_value = "localhost")]
     pub(crate) tls_name: String,
@@ -78,19 +109,13 @@ pub(crate) struct Arguments {
 }
 
 /// What the devices do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scenario {
-    /// All publish
     FanIn,
-    /// A service sends to all of them
     Downlink,
-    /// A service asks all of them, and they answer
     Rpc,
-    /// All connect at once, again and again
     Storm,
-    /// All are connected and do nothing
     Idle,
-    /// A fleet of vehicles: reports, positions, events, some reconnecting
     Fleet,
 }
 
@@ -99,6 +124,8 @@ pub(crate) enum Scenario {
 pub(crate) enum Name {
     /// Jetway with the device profile, and its nats-server
     Jetway,
+    /// The same without live copies: messages are stored, and nothing else
+    JetwayStored,
     /// Jetway with the open profile
     JetwayOpen,
     /// nats-server's own MQTT, with a stream on the topics
@@ -109,11 +136,42 @@ pub(crate) enum Name {
     Rumqttd,
     /// No MQTT: a pipelined JetStream publisher
     Raw,
+    /// The same with a message id each, as who sends again after a failure needs it
+    RawIds,
+    /// No MQTT: a publisher of fast batches
+    RawBatch,
     /// What runs at --mqtt
     Running,
 }
 
+impl Scenario {
+    /// As it is written on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::FanIn => "fan-in",
+            Self::Downlink => "downlink",
+            Self::Rpc => "rpc",
+            Self::Storm => "storm",
+            Self::Idle => "idle",
+            Self::Fleet => "fleet",
+        }
+    }
+}
+
+impl Name {
+    /// As it is written on the command line.
+    pub(crate) fn text(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
 impl Arguments {
+    /// Whether a certificate has to be made: a server that runs already has its own.
+    pub(crate) fn makes_certificate(&self) -> bool {
+        self.tls == Some(None)
+    }
+
     /// What is measured: at least one.
     pub(crate) fn targets(&self) -> Vec<Name> {
         match (self.targets.as_slice(), self.mqtt) {

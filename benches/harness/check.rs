@@ -11,6 +11,9 @@ use serde::Serialize;
 use crate::payload;
 use crate::target::Target;
 
+/// In front of what a gateway with the open profile holds.
+const HELD: &str = "mqtt_held.";
+
 /// What a device published: numbers 1 to `sent`, of which the first `acknowledged` had an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Published {
@@ -79,10 +82,10 @@ impl Seen {
 
 /// Reads the target's whole stream; nothing for a target that stores nothing.
 pub(crate) async fn stored(target: &Target, published: &[Published]) -> Result<Option<Checked>> {
-    let Some((url, name)) = target.nats.as_ref().zip(target.stream.as_ref()) else {
+    let Some((client, name)) = target.nats().await?.zip(target.stream.as_ref()) else {
         return Ok(None);
     };
-    let context = jetstream::new(async_nats::connect(url).await?);
+    let context = jetstream::new(client);
     let stream = context.get_stream(name).await?;
     let mut pending = stream.cached_info().state.messages;
     let consumer = stream.create_consumer(OrderedConfig::default()).await?;
@@ -93,6 +96,10 @@ pub(crate) async fn stored(target: &Target, published: &[Published]) -> Result<O
         let message = messages.next().await.context("the stream ended early")??;
         let info = message.info();
         pending = info.map_err(|error| anyhow!(error))?.pending;
+        // Of QoS 2 and without its PUBREL yet: that is stored again under its own subject.
+        if message.subject.starts_with(HELD) {
+            continue;
+        }
         let device = target.naming.device_of(&message.subject);
         match device.zip(payload::counter(&message.payload)) {
             Some((device, counter)) => seen.entry(device).or_default().add(counter),

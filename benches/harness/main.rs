@@ -8,11 +8,14 @@ mod arguments;
 mod check;
 mod client;
 mod fleet;
+mod held;
 mod histogram;
+mod model;
 mod page;
 mod payload;
 mod process;
 mod report;
+mod rounds;
 mod scenario;
 mod servers;
 mod target;
@@ -21,48 +24,47 @@ use anyhow::{Result, bail};
 use clap::Parser as _;
 use tokio::signal::unix::{SignalKind, signal};
 
-use arguments::Arguments;
-use report::{Comparison, Report};
-use target::Target;
+use arguments::{Arguments, Command, Scenario};
+use report::Comparison;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let arguments = Arguments::parse();
+    let command = Command::parse();
     let mut terminate = signal(SignalKind::terminate())?;
     // What was started ends with its handle, so an interrupted run leaves nothing behind.
     tokio::select! {
-        done = Box::pin(all(&arguments)) => done,
+        done = Box::pin(run(&command)) => done,
         _ = tokio::signal::ctrl_c() => bail!("interrupted"),
         _ = terminate.recv() => bail!("terminated"),
     }
 }
 
-async fn all(arguments: &Arguments) -> Result<()> {
-    let mut comparison = Comparison::default();
-    for round in 1..=arguments.rounds {
-        // In turn, A B A B: what else the machine does meets all of them.
-        for name in arguments.targets() {
-            let target = Target::start(name, arguments).await?;
-            let report = run(&target, arguments, round).await?;
-            report.print();
-            comparison.add(report);
+async fn run(command: &Command) -> Result<()> {
+    let (scenario, arguments) = match command {
+        Command::Model(costs) => return costs.print(),
+        Command::Held(arguments) => {
+            let comparison = held::run(arguments).await?;
+            return finish(&comparison, arguments);
         }
-    }
+        Command::FanIn(arguments) => (Scenario::FanIn, arguments),
+        Command::Downlink(arguments) => (Scenario::Downlink, arguments),
+        Command::Rpc(arguments) => (Scenario::Rpc, arguments),
+        Command::Storm(arguments) => (Scenario::Storm, arguments),
+        Command::Idle(arguments) => (Scenario::Idle, arguments),
+        Command::Fleet(arguments) => (Scenario::Fleet, arguments),
+    };
+    let comparison = rounds::run(scenario, arguments).await?;
     comparison.print();
+    finish(&comparison, arguments)
+}
+
+/// Writes what is to be written; an error if a stream has not what was acknowledged.
+fn finish(comparison: &Comparison, arguments: &Arguments) -> Result<()> {
     if let Some(file) = &arguments.json {
         std::fs::write(file, comparison.json()?)?;
     }
     if let Some(file) = &arguments.html {
-        std::fs::write(file, page::render(&comparison))?;
+        std::fs::write(file, page::render(comparison))?;
     }
     comparison.verdict()
-}
-
-async fn run(target: &Target, arguments: &Arguments, round: u32) -> Result<Report> {
-    let measured = scenario::run(target, arguments).await?;
-    let checked = match measured.published.is_empty() {
-        true => None,
-        false => check::stored(target, &measured.published).await?,
-    };
-    Ok(Report::new(target, arguments, round, measured, checked))
 }

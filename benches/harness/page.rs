@@ -29,7 +29,7 @@ pub(crate) fn render(comparison: &Comparison) -> String {
     summary(comparison, &mut page);
     let lines = |value: &dyn Fn(&Report) -> Vec<f64>| -> Vec<Line> {
         let line = |report: &Report| Line {
-            name: format!("{} {}", report.target, report.round),
+            name: report.title(),
             values: value(report),
         };
         comparison.reports.iter().map(line).collect()
@@ -50,7 +50,7 @@ pub(crate) fn render(comparison: &Comparison) -> String {
             values: process.cores_by_second.clone(),
         };
         let lines: Vec<Line> = report.processes.iter().map(process).collect();
-        let title = format!("Cores, {} {}", report.target, report.round);
+        let title = format!("Cores: {}", report.title());
         plot(&title, &lines, &mut page);
     }
     page.push_str("</html>\n");
@@ -58,7 +58,7 @@ pub(crate) fn render(comparison: &Comparison) -> String {
 }
 
 fn summary(comparison: &Comparison, page: &mut String) {
-    page.push_str("<table><tr><th>target<th>round<th>answers/s<th>p50 ms<th>p99 ms<th>p99.9 ms<th>CPU µs an answer<th>stored");
+    page.push_str("<table><tr><th>run<th>answers/s<th>p50 ms<th>p99 ms<th>p99.9 ms<th>CPU µs an answer<th>stored");
     for report in &comparison.reports {
         let latency = report.latency.unwrap_or_default();
         let cpu: Vec<String> = report
@@ -79,9 +79,8 @@ fn summary(comparison: &Comparison, page: &mut String) {
         };
         write!(
             page,
-            "<tr><td>{}<td>{}<td>{:.0}<td>{:.2}<td>{:.2}<td>{:.2}<td>{}<td>{stored}",
-            escaped(&report.target),
-            report.round,
+            "<tr><td>{}<td>{:.0}<td>{:.2}<td>{:.2}<td>{:.2}<td>{}<td>{stored}",
+            escaped(&report.title()),
             report.per_second,
             latency.p50,
             latency.p99,
@@ -93,13 +92,13 @@ fn summary(comparison: &Comparison, page: &mut String) {
     page.push_str("</table>");
     for figure in comparison.reports.iter().flat_map(|report| {
         let own = report.figures.iter();
-        own.map(move |figure| (&report.target, figure))
+        own.map(move |figure| (report.title(), figure))
     }) {
-        let (target, figure) = figure;
-        let (target, what) = (escaped(target), escaped(&figure.what));
+        let (title, figure) = figure;
+        let (title, what) = (escaped(&title), escaped(&figure.what));
         write!(
             page,
-            "<p>{target}: {what}: {:.1} {}",
+            "<p>{title}: {what}: {:.1} {}",
             figure.value, figure.unit
         )
         .expect("a text in memory grows");

@@ -3,17 +3,53 @@
 use anyhow::{Result, bail};
 use serde::Serialize;
 
-use crate::arguments::Arguments;
 use crate::check::Checked;
+use crate::held::Requirement;
 use crate::histogram::{Latency, Second, seconds};
+use crate::rounds::Run;
 use crate::scenario::{Measured, Usage};
 use crate::target::Target;
+
+/// How much is asked of a target.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Load {
+    /// As much as it takes.
+    Closed,
+    /// So many messages a second.
+    Rate(f64),
+    /// A part of what it took, and what that is a second.
+    Part { part: f64, rate: f64 },
+    /// The rate of another target's part.
+    Matched { rate: f64 },
+}
+
+impl Load {
+    /// Messages a second; none in a closed loop.
+    pub(crate) fn rate(self) -> Option<f64> {
+        match self {
+            Self::Closed => None,
+            Self::Rate(rate) | Self::Part { rate, .. } | Self::Matched { rate } => Some(rate),
+        }
+    }
+
+    /// What loads have in common that may be compared.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Closed => "closed loop".to_owned(),
+            Self::Rate(rate) => format!("{rate}/s"),
+            Self::Part { part, .. } => format!("at {part} of its closed loop"),
+            Self::Matched { .. } => "at the first target's rate".to_owned(),
+        }
+    }
+}
 
 /// One run of one target.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
     pub(crate) target: String,
     pub(crate) scenario: String,
+    pub(crate) load: Load,
     pub(crate) round: u32,
     /// Answers within the time.
     pub(crate) answers: u64,
@@ -50,8 +86,8 @@ pub(crate) struct Figure {
 impl Report {
     pub(crate) fn new(
         target: &Target,
-        arguments: &Arguments,
-        round: u32,
+        run: Run,
+        load: Load,
         measured: Measured,
         stored: Option<Checked>,
     ) -> Self {
@@ -67,8 +103,9 @@ impl Report {
         let figures = measured.figures.into_iter();
         Self {
             target: target.name.clone(),
-            scenario: format!("{:?}", arguments.scenario).to_lowercase(),
-            round,
+            scenario: run.scenario.name().to_owned(),
+            load,
+            round: run.round,
             answers,
             per_second: answers as f64 / elapsed,
             latency: Latency::of(measured.samples.iter()),
@@ -82,7 +119,7 @@ impl Report {
     }
 
     pub(crate) fn print(&self) {
-        println!("{}, {}, round {}", self.target, self.scenario, self.round);
+        println!("{}", self.title());
         if let Some(latency) = self.latency {
             let Latency {
                 p50,
@@ -115,10 +152,32 @@ impl Report {
         }
     }
 
+    /// Which run it is.
+    pub(crate) fn title(&self) -> String {
+        let (target, scenario, load) = (&self.target, &self.scenario, self.load.name());
+        format!("{target}, {scenario}, {load}, round {}", self.round)
+    }
+
+    pub(crate) fn p99(&self) -> f64 {
+        self.latency.map_or(0.0, |latency| latency.p99)
+    }
+
+    /// CPU time of a process for each answer, in µs.
+    pub(crate) fn cpu_of(&self, name: &str) -> f64 {
+        let process = self.processes.iter().find(|process| process.name == name);
+        process.map_or(0.0, |process| process.cpu_us_per_answer)
+    }
+
     /// CPU time of all watched processes for each answer, without this client's.
-    fn server_cpu(&self) -> f64 {
+    pub(crate) fn server_cpu(&self) -> f64 {
         let servers = self.processes.iter().rev().skip(1);
         servers.map(|process| process.cpu_us_per_answer).sum()
+    }
+
+    /// CPU time of this client for each answer.
+    fn client_cpu(&self) -> f64 {
+        let client = self.processes.last();
+        client.map_or(0.0, |process| process.cpu_us_per_answer)
     }
 }
 
@@ -126,6 +185,9 @@ impl Report {
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Comparison {
     pub(crate) reports: Vec<Report>,
+    /// What is asked of the medians; only `held` asks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) requirements: Vec<Requirement>,
 }
 
 impl Comparison {
@@ -133,47 +195,68 @@ impl Comparison {
         self.reports.push(report);
     }
 
-    /// Names in the order of their first run.
-    pub(crate) fn targets(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for report in &self.reports {
-            if !names.contains(&&*report.target) {
-                names.push(&report.target);
-            }
-        }
-        names
+    /// Names of loads in the order of their first run.
+    fn loads(&self) -> Vec<String> {
+        in_order(self.reports.iter().map(|report| report.load.name()))
     }
 
-    /// The median over a target's rounds.
-    pub(crate) fn median(&self, target: &str, of: impl Fn(&Report) -> f64) -> f64 {
-        let own = self.reports.iter().filter(|report| report.target == target);
+    /// The median over the rounds of a target under a load; 0 if there is none.
+    pub(crate) fn median(&self, load: &str, target: &str, of: impl Fn(&Report) -> f64) -> f64 {
+        let own = self.reports.iter();
+        let own = own.filter(|report| report.target == target && report.load.name() == load);
         let mut all: Vec<f64> = own.map(of).collect();
         all.sort_by(f64::total_cmp);
         all.get(all.len() / 2).copied().unwrap_or_default()
     }
 
-    /// Each target beside the first one.
+    /// Each target beside the first one, a table for each load.
     pub(crate) fn print(&self) {
-        let targets = self.targets();
-        let Some(first) = targets.first().filter(|_| targets.len() > 1) else {
+        for load in self.loads() {
+            let own = self.reports.iter();
+            let own = own.filter(|report| report.load.name() == load);
+            let targets = in_order(own.map(|report| report.target.clone()));
+            if targets.len() > 1 || self.loads().len() > 1 {
+                self.table(&load, &targets);
+            }
+        }
+    }
+
+    /// Ratios are to the first target.
+    fn table(&self, load: &str, targets: &[String]) {
+        let Some(first) = targets.first() else {
             return;
         };
-        let p99 = |report: &Report| report.latency.map_or(0.0, |latency| latency.p99);
+        let width = targets.iter().map(String::len).max().unwrap_or(0).max(7);
+        println!("\n{load}: medians, and parts of {first}'s");
         println!(
-            "\nmedians                 /s      p99 ms   server µs   rate and CPU as a part of {first}'s"
+            "{:<width$} {:>9} {:>9} {:>9} {:>10} {:>10} {:>15}   {:>5} {:>5} {:>5}",
+            "",
+            "/s",
+            "p50 ms",
+            "p99 ms",
+            "servers µs",
+            "client µs",
+            "/server second",
+            "rate",
+            "CPU",
+            "p99"
         );
-        let (rate, cpu) = (
-            self.median(first, |report| report.per_second),
-            self.median(first, Report::server_cpu),
-        );
-        for target in &targets {
-            let own_rate = self.median(target, |report| report.per_second);
-            let own_cpu = self.median(target, Report::server_cpu);
+        let per_second = |report: &Report| report.per_second;
+        let p50 = |report: &Report| report.latency.map_or(0.0, |latency| latency.p50);
+        for target in targets {
+            let own = |of: &dyn Fn(&Report) -> f64| self.median(load, target, of);
+            let part = |of: &dyn Fn(&Report) -> f64| own(of) / self.median(load, first, of);
+            let servers = own(&Report::server_cpu);
             println!(
-                "{target:<16} {own_rate:>10.0} {:>11.2} {own_cpu:>11.2}   {:.2}, {:.2}",
-                self.median(target, p99),
-                own_rate / rate,
-                own_cpu / cpu
+                "{target:<width$} {:>9.0} {:>9.2} {:>9.2} {servers:>10.2} {:>10.2} {:>15.0}   {:>5.2} {:>5.2} {:>5.2}",
+                own(&per_second),
+                own(&p50),
+                own(&Report::p99),
+                own(&Report::client_cpu),
+                1e6 / servers,
+                part(&per_second),
+                part(&Report::server_cpu),
+                part(&Report::p99),
             );
         }
     }
@@ -190,4 +273,15 @@ impl Comparison {
             count => bail!("in {count} runs the stream has not exactly what was acknowledged"),
         }
     }
+}
+
+/// Each once.
+fn in_order(names: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for name in names {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    all
 }

@@ -15,9 +15,11 @@ pub(crate) const PRODUCT: &str = "load";
 /// An MQTT server, the NATS behind it if there is one, and who they are.
 pub(crate) struct Target {
     pub(crate) name: String,
+    pub(crate) kind: Name,
     /// None for a target without MQTT.
     pub(crate) server: Option<Server>,
-    pub(crate) nats: Option<String>,
+    /// The addresses of its nats-servers, separated by commas.
+    nats: Option<String>,
     /// The stream that has the uplinks.
     pub(crate) stream: Option<String>,
     pub(crate) naming: Naming,
@@ -129,21 +131,25 @@ impl Naming {
 
 impl Target {
     /// Starts it, or finds it, with as many devices as are asked for.
-    pub(crate) async fn start(name: Name, arguments: &Arguments) -> Result<Self> {
-        let started = servers::start(name, arguments).await?;
-        let server = match started.mqtt {
-            None => None,
-            Some(address) => Some(Server {
-                address,
-                tls: match &arguments.tls {
-                    Some(file) => Some(Tls::trusting(file, &arguments.tls_name)?),
-                    None => None,
-                },
-                version: arguments.mqtt_version,
-            }),
+    pub(crate) async fn start(name: Name, replicas: usize, arguments: &Arguments) -> Result<Self> {
+        let started = servers::start(name, replicas, arguments).await?;
+        let tls = match (&started.certificate, &arguments.tls) {
+            (_, None) => None,
+            (Some(file), Some(_)) => Some(Tls::trusting(file, &arguments.tls_name)?),
+            (None, Some(_)) => bail!("--tls: expected the file with the server's CA certificate"),
         };
+        let version = arguments.mqtt_version;
+        let server = started.mqtt.map(|address| Server {
+            address,
+            tls,
+            version,
+        });
         Ok(Self {
-            name: format!("{name:?}").to_lowercase(),
+            name: match replicas {
+                1 => name.text(),
+                _ => format!("{} R{replicas}", name.text()),
+            },
+            kind: name,
             server,
             nats: started.nats,
             stream: started.stream,
@@ -151,6 +157,15 @@ impl Target {
             watched: started.watched,
             _running: started.running,
         })
+    }
+
+    /// Connected to its nats-servers, if it has any.
+    pub(crate) async fn nats(&self) -> Result<Option<async_nats::Client>> {
+        let Some(urls) = &self.nats else {
+            return Ok(None);
+        };
+        let urls: Vec<&str> = urls.split(',').collect();
+        Ok(Some(async_nats::connect(urls).await?))
     }
 
     pub(crate) fn server(&self) -> Result<&Server> {

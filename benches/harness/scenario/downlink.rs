@@ -127,14 +127,13 @@ enum Way {
 
 impl Way {
     async fn of(target: &Target) -> Result<Self> {
-        let Some(url) = &target.nats else {
+        let Some(client) = target.nats().await? else {
             let login = Login {
                 client_id: "bench-service".to_owned(),
                 proof: None,
             };
             return Ok(Self::Mqtt(Client::connect(target.server()?, &login).await?));
         };
-        let client = async_nats::connect(url).await?;
         Ok(match &target.naming {
             Naming::Open { prefix: "" } => Self::Core(client),
             _ => Self::JetStream(async_nats::jetstream::new(client)),

@@ -1,16 +1,18 @@
-//! No MQTT: what JetStream itself takes from one pipelined publisher, as the measure for the others.
+//! No MQTT: what JetStream itself takes from one pipelined publisher, as the measure for the others; with message ids or without.
 //!
 //! One connection, one inbox, a reply subject a message; as many unanswered as the devices together would have, but no more than
 //! help: beyond about a thousand only the waiting grows.
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use async_nats::header::NATS_MESSAGE_ID;
+use async_nats::{HeaderMap, Message};
 use futures_util::StreamExt as _;
 use tokio::time::{sleep_until, timeout};
 
 use super::measuring::{Measured, Span, Tally, watch};
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Name};
 use crate::check::Published;
 use crate::histogram::Sample;
 use crate::payload;
@@ -20,10 +22,10 @@ const INFLIGHT_MAX: usize = 1_024;
 const LAST_ANSWER_MAX: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(target: &Target, arguments: &Arguments) -> Result<Measured> {
-    let url = target.nats.as_deref().context("a NATS server")?;
-    let client = async_nats::connect(url).await?;
+    let client = target.nats().await?.context("a NATS server")?;
     let (span, tally) = (Span::after_warm_up(arguments), Tally::default());
-    let publisher = Publisher::new(client, arguments, span, tally.clone());
+    let mut publisher = Publisher::new(client, arguments, span, tally.clone());
+    publisher.has_ids = target.kind == Name::RawIds;
     let (usage, published) = tokio::join!(watch(target, span, &tally), publisher.run());
     let (published, samples) = published?;
     Ok(Measured {
@@ -41,6 +43,8 @@ struct Publisher {
     span: Span,
     tally: Tally,
     bytes: usize,
+    /// Whether each message has an id, so that it is stored once however often it is sent.
+    has_ids: bool,
     /// For each place in the window, since when it waits.
     since: Vec<Option<Instant>>,
     free: Vec<usize>,
@@ -62,6 +66,7 @@ impl Publisher {
             span,
             tally,
             bytes: arguments.payload,
+            has_ids: false,
             since: vec![None; window],
             free: (0..window).collect(),
             counters: vec![0; arguments.devices],
@@ -85,7 +90,7 @@ impl Publisher {
             tokio::select! {
                 answer = timeout(LAST_ANSWER_MAX, answers.next()) => {
                     let answer = answer.context("no answer")?.context("an answer")?;
-                    samples.extend(self.finish(&answer.subject)?);
+                    samples.extend(self.finish(&answer)?);
                 }
                 () = sleep_until(wake.into()) => {}
             }
@@ -114,14 +119,30 @@ impl Publisher {
             let body = payload::numbered(*counter, self.bytes);
             let subject = format!("bench.{}.up", self.device);
             let reply = format!("{}.{slot}", self.inbox);
-            self.client.publish_with_reply(subject, reply, body).await?;
+            if self.has_ids {
+                let mut headers = HeaderMap::new();
+                headers.insert(NATS_MESSAGE_ID, format!("{}-{counter}", self.device));
+                let client = &self.client;
+                client
+                    .publish_with_reply_and_headers(subject, reply, headers, body)
+                    .await?;
+            } else {
+                self.client.publish_with_reply(subject, reply, body).await?;
+            }
             *self.since.get_mut(slot).context("a place")? = Some(begun);
         }
         Ok(is_over)
     }
 
-    fn finish(&mut self, reply: &str) -> Result<Option<Sample>> {
-        let slot = reply.rsplit('.').next().and_then(|text| text.parse().ok());
+    fn finish(&mut self, answer: &Message) -> Result<Option<Sample>> {
+        // A refusal is an object with an error, and nobody's answer is empty.
+        let said = String::from_utf8_lossy(&answer.payload);
+        ensure!(said.starts_with(r#"{"stream""#), "not stored: {said}");
+        let slot = answer
+            .subject
+            .rsplit('.')
+            .next()
+            .and_then(|text| text.parse().ok());
         let slot: usize = slot.context("the number of an answer")?;
         let begun = self.since.get_mut(slot).and_then(Option::take);
         let begun = begun.context("a place in use")?;

@@ -21,10 +21,8 @@ const INFLIGHT_MAX: usize = 256;
 const TIMEOUT_MS: &str = "5000";
 
 pub(crate) async fn run(target: &Target, arguments: &Arguments) -> Result<Measured> {
-    let url = target
-        .nats
-        .as_deref()
-        .context("requests need a NATS server")?;
+    let client = target.nats().await?;
+    let client = client.context("requests need a NATS server")?;
     ensure!(
         target.naming.call_subject(0).is_some(),
         "requests to devices exist in Jetway's device profile only"
@@ -37,7 +35,6 @@ pub(crate) async fn run(target: &Target, arguments: &Arguments) -> Result<Measur
     }
     drop(ready);
     while subscribed.recv().await.is_some() {}
-    let client = async_nats::connect(url).await?;
     let (span, tally) = (Span::after_warm_up(arguments), Tally::default());
     let mut asking = JoinSet::new();
     let tasks = INFLIGHT_MAX.min(arguments.devices);
