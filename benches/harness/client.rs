@@ -21,6 +21,9 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 /// Larger than any packet that a server sends here.
 const PACKET_BYTES_MAX: u32 = 1024 * 1024;
 
+/// Longer than devices here are silent: they send no PINGREQ. None at all is refused by rumqttd.
+const KEEP_ALIVE_S: u16 = 1_200;
+
 /// Either end of a socket.
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
@@ -74,7 +77,7 @@ impl Tls {
 }
 
 impl Client {
-    /// Connects with a clean start and without keep-alive, and waits for the CONNACK.
+    /// Connects with a clean start, and waits for the CONNACK.
     pub(crate) async fn connect(server: &Server, login: &Login) -> Result<Self> {
         let socket = TcpStream::connect(server.address).await?;
         socket.set_nodelay(true)?;
@@ -95,7 +98,7 @@ impl Client {
         client.send(&Packet::Connect(Box::new(Connect {
             version: server.version,
             clean_start: true,
-            keep_alive: 0,
+            keep_alive: KEEP_ALIVE_S,
             client_id: login.client_id.as_str().into(),
             username: username.map(Into::into),
             password: password.map(Into::into),
