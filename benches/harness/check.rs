@@ -25,6 +25,10 @@ pub(crate) struct Published {
 /// What the stream has of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Checked {
+    /// Messages with or without an answer.
+    pub(crate) sent: u64,
+    /// Those of them that are in the stream.
+    pub(crate) found: u64,
     /// Messages with an answer.
     pub(crate) acknowledged: u64,
     /// Those of them that are not in the stream.
@@ -108,6 +112,8 @@ pub(crate) async fn stored(target: &Target, published: &[Published]) -> Result<O
     }
     for own in published {
         let seen = seen.remove(&own.device).unwrap_or_default();
+        checked.sent += own.sent;
+        checked.found += seen.count;
         checked.acknowledged += own.acknowledged;
         checked.missing += seen.missing(own.acknowledged);
         checked.repeated += seen.repeated;

@@ -121,7 +121,7 @@ fn plot(title: &str, lines: &[Line], page: &mut String) {
     let mut svg = format!(
         "<h2>{}</h2><svg width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\"><title>{}</title>\
          <line x1=\"{MARGIN}\" y1=\"{base}\" x2=\"{right}\" y2=\"{base}\" stroke=\"#999\"/>\
-         <text x=\"4\" y=\"{ceiling}\">{top:.1}</text><text x=\"4\" y=\"{base}\">0</text>\
+         <text x=\"4\" y=\"{ceiling}\">{top:.2}</text><text x=\"4\" y=\"{base}\">0</text>\
          <text x=\"{right}\" y=\"{below}\">{length} s</text>",
         escaped(title),
         escaped(title),

@@ -144,11 +144,19 @@ impl Report {
         }
         match self.stored {
             None => {}
-            Some(stored) if stored.is_clean() => println!(
+            Some(stored) if !stored.is_clean() => println!("  FAULTS in the stream: {stored:?}"),
+            Some(Checked {
+                acknowledged: 0,
+                sent,
+                found,
+                ..
+            }) => {
+                println!("  the stream has {found} of {sent} messages that nobody answers for");
+            }
+            Some(stored) => println!(
                 "  the stream has each of {} acknowledged messages, once and in order",
                 stored.acknowledged
             ),
-            Some(stored) => println!("  FAULTS in the stream: {stored:?}"),
         }
     }
 

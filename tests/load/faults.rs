@@ -9,9 +9,7 @@ use async_nats::jetstream;
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
-use crate::support::gateway::{Gateway, RunOptions};
-use crate::support::nats_server::NatsServer;
-use crate::support::wait::{eventually, lasting, within};
+use crate::support::{Gateway, NatsServer, RunOptions, eventually, lasting, within};
 
 /// A gateway with the open profile, and its nats-server.
 async fn site(folder: &Path) -> (NatsServer, Gateway) {

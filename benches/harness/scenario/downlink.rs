@@ -175,8 +175,10 @@ async fn send(
         one(&mut way, target, number, body, arguments.qos()).await?;
         sent += 1;
     }
-    if let Way::Core(client) = &way {
-        client.flush().await?;
+    match &way {
+        Way::JetStream(context) => context.client().flush().await?,
+        Way::Core(client) => client.flush().await?,
+        Way::Mqtt(_) => {}
     }
     Ok(sent)
 }

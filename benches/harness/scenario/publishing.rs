@@ -133,6 +133,7 @@ impl Publishing<'_> {
         next: &mut impl FnMut(u64) -> (String, Bytes),
     ) -> Result<()> {
         let now = Instant::now();
+        let mut unanswered = Vec::new();
         let mut left = self.pace.window();
         while left > 0 && open.due.is_none_or(|due| due <= now) {
             let id = match self.qos {
@@ -163,10 +164,17 @@ impl Publishing<'_> {
                     let slot = open.since.get_mut(usize::from(id) - 1);
                     *slot.context("a packet identifier of the window")? = Some(since);
                 }
-                None => self.tally.add(1),
+                None => unanswered.push(since),
             }
         }
-        self.client.flush().await
+        self.client.flush().await?;
+        // What is never answered is over when it is written.
+        self.tally.add(unanswered.len() as u64);
+        let written = Instant::now();
+        let unanswered = unanswered.into_iter();
+        let samples = unanswered.filter_map(|since| self.span.sample(since, written));
+        open.samples.extend(samples);
+        Ok(())
     }
 
     /// Takes a packet and all that came with it.

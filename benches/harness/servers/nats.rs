@@ -78,15 +78,18 @@ pub(super) async fn servers(
         servers.children.push(child);
     }
     create_stream(&servers.url, "PROBE", "probe", replicas).await?;
-    let context = jetstream::new(async_nats::connect(&servers.url).await?);
-    context.delete_stream("PROBE").await?;
+    connect(&servers.url).await?.delete_stream("PROBE").await?;
     Ok(servers)
+}
+
+async fn connect(url: &str) -> Result<jetstream::Context> {
+    let urls: Vec<&str> = url.split(',').collect();
+    Ok(jetstream::new(async_nats::connect(urls).await?))
 }
 
 /// A stream like that of uplinks; a cluster that has just begun needs some attempts.
 async fn create_stream(url: &str, name: &str, subject: &str, replicas: usize) -> Result<()> {
-    let urls: Vec<&str> = url.split(',').collect();
-    let context = jetstream::new(async_nats::connect(urls).await?);
+    let context = connect(url).await?;
     let config = stream::Config {
         name: name.to_owned(),
         subjects: vec![subject.to_owned()],
@@ -119,13 +122,15 @@ pub(super) async fn with_mqtt(
         .makes_certificate()
         .then(|| certificate::make(state.path()));
     let pair = pair.transpose()?;
-    let mut own = json!({ "mqtt": { "listen": mqtt.to_string() } });
-    if let Some(Pair {
-        certificate, key, ..
-    }) = &pair
-    {
-        own["mqtt"]["tls"] = json!({ "cert_file": certificate, "key_file": key });
-    }
+    let own = match &pair {
+        Some(Pair {
+            certificate, key, ..
+        }) => {
+            let tls = json!({ "cert_file": certificate, "key_file": key });
+            json!({ "mqtt": { "listen": mqtt.to_string(), "tls": tls } })
+        }
+        None => json!({ "mqtt": { "listen": mqtt.to_string() } }),
+    };
     let servers = servers(state.path(), replicas, Some(own)).await?;
     started(servers, Some(mqtt), pair, state, replicas).await
 }
