@@ -8,7 +8,7 @@ pub(super) fn message(event: &Event) -> Message {
     let id = event.event_id.hyphenated().to_string();
     let mut headers = event.headers.clone();
     headers.push("Nats-Msg-Id", id.clone());
-    headers.push("Jw-Event", event.event_type.to_string());
+    headers.push("Jw-Event", &event.event_type);
     headers.push("Jw-Event-Id", id);
     // What the trace goes on with is this event: a span as good as any other, and the same each time.
     if !event.trace_id.is_empty() && headers.get("traceparent").is_none() {
