@@ -184,7 +184,7 @@ fn down(
         ("Nats-Time-Stamp", "2026-01-01T00:00:00Z"),
     ];
     for (name, value) in headers.iter().chain(&stored) {
-        all.push((*name), *value);
+        all.push(*name, *value);
     }
     let message = Message {
         subject: subject.into(),

@@ -6,7 +6,7 @@ use crate::mapping::Settings;
 fn request(handle: &str, headers: &[(&str, &str)], payload: &str) -> Message {
     let mut all = Headers::default();
     for (name, value) in headers {
-        all.push((*name), (*value));
+        all.push(*name, *value);
     }
     Message {
         subject: format!("device.rpc.mqtt.{handle}.P.D%2E1").into(),

@@ -29,7 +29,7 @@ pub(in crate::mapping) fn message(
     ];
     let mut all = Headers::default();
     for (name, value) in headers.iter().chain(&server) {
-        all.push((*name), (*value));
+        all.push(*name, *value);
     }
     Message {
         subject: "_jw.dn.P.D%2E1.mqtt".into(),

@@ -8,7 +8,7 @@ const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 fn message(subject: &str, headers: &[(&str, &str)]) -> Message {
     let mut map = Headers::default();
     for (name, value) in headers {
-        map.push((*name), *value);
+        map.push(*name, *value);
     }
     Message {
         subject: subject.into(),
