@@ -17,9 +17,10 @@ use super::Error;
 use super::downlink::Expiry;
 use super::envelope::{CONTENT_TYPE, DeviceMessage};
 use super::header;
+use super::known::Known;
 use super::rule::Rule;
 use crate::device::DeviceId;
-use crate::message::{Headers, Message};
+use crate::message::Message;
 use crate::mqtt::{PublishProperties, QoS};
 
 /// The longest string of MQTT, in bytes.
@@ -45,10 +46,15 @@ impl Content {
     ///
     /// # Errors
     /// What in it is wrong.
-    pub(super) fn read(message: &Message, rule: &Rule, id: &DeviceId) -> Result<Self, Error> {
-        match message.headers.get(header::CONTENT_TYPE) {
-            Some(CONTENT_TYPE) => protobuf(message, rule, id),
-            _ => Self::native(message),
+    pub(super) fn read(
+        message: &Message,
+        known: &Known<'_>,
+        rule: &Rule,
+        id: &DeviceId,
+    ) -> Result<Self, Error> {
+        match known.content_type {
+            Some(CONTENT_TYPE) => protobuf(message, known, rule, id),
+            _ => Self::native(message, known),
         }
     }
 
@@ -56,83 +62,72 @@ impl Content {
     ///
     /// # Errors
     /// What in it is wrong.
-    pub(super) fn native(message: &Message) -> Result<Self, Error> {
-        native(message)
+    pub(super) fn native(message: &Message, known: &Known<'_>) -> Result<Self, Error> {
+        native(message, known)
     }
 }
 
-fn native(message: &Message) -> Result<Content, Error> {
-    let headers = &message.headers;
-    let text = |name| headers.get(name).map(header::text);
-    let correlation = headers.get(header::CORRELATION).map(|text| {
+fn native(message: &Message, known: &Known<'_>) -> Result<Content, Error> {
+    let correlation = known.correlation.map(|text| {
         let decoded = BASE64.decode(text).ok();
         decoded.ok_or_else(|| wrong("header Jw-Correlation", text, "base64"))
     });
     // What another client published: its trace context is among its user properties, and nothing is checked again.
-    let from_client = headers.get(header::CLIENT).is_some();
-    let trace = headers
-        .get(header::TRACEPARENT)
-        .filter(|_| !from_client)
-        .map(|value| (header::TRACEPARENT, value));
-    let user = headers
-        .iter()
-        .filter_map(|(name, value)| Some((name.strip_prefix(header::USER)?, value)));
-    let user = in_order(user.collect(), headers.get(header::ORDER));
+    let from_client = known.client.is_some();
+    let trace = known.traceparent.filter(|_| !from_client);
+    let trace = trace.map(|value| (header::TRACEPARENT, value));
+    let user = in_order(&known.user, known.order);
     let user = trace.into_iter().chain(user).map(|(name, value)| {
         let string = |text| mqtt_string("header Jw-User-", header::text(text));
         Ok((string(name)?, string(value)?))
     });
     let properties = PublishProperties {
-        payload_format_indicator: headers
-            .get(header::PAYLOAD_FORMAT)
+        payload_format_indicator: known
+            .payload_format
             .map(|text| match from_client {
                 true => switch("header Jw-Payload-Format", text).map(u8::from),
                 false => payload_format("header Jw-Payload-Format", text, &message.payload),
             })
             .transpose()?,
-        content_type: text(header::CONTENT_TYPE)
-            .map(|text| mqtt_string("header Content-Type", text))
+        content_type: known
+            .content_type
+            .map(|text| mqtt_string("header Content-Type", header::text(text)))
             .transpose()?,
-        response_topic: text(header::RESPONSE_TOPIC)
-            .map(|text| topic_name("header Jw-Response-Topic", text))
+        response_topic: known
+            .response_topic
+            .map(|text| topic_name("header Jw-Response-Topic", header::text(text)))
             .transpose()?,
         correlation_data: correlation.transpose()?.map(Bytes::from),
         user: user.collect::<Result<Vec<_>, _>>()?.into_iter().collect(),
         ..PublishProperties::default()
     };
-    let expires = headers.get(header::EXPIRES).map(|text| {
+    let expires = known.expires.map(|text| {
         let unix_ms = number("header Jw-Expires", text)?;
         Ok(Expiry { unix_ms })
     });
     Ok(Content {
-        topic: text(header::TOPIC).map(Cow::into_owned),
-        kind: text(header::TYPE).map(Cow::into_owned),
-        qos: qos("header Jw-Qos", headers.get(header::QOS).unwrap_or("1"))?,
-        retain: switch(
-            "header Jw-Retain",
-            headers.get(header::RETAIN).unwrap_or("0"),
-        )?,
+        topic: known.topic.map(owned),
+        kind: known.kind.map(owned),
+        qos: qos("header Jw-Qos", known.qos.unwrap_or("1"))?,
+        retain: switch("header Jw-Retain", known.retain.unwrap_or("0"))?,
         payload: message.payload.clone(),
         properties,
         expires: match expires {
             Some(expires) => Some(expires?),
-            None => time_to_live(headers)?,
+            None => time_to_live(known)?,
         },
-        id: headers
-            .get(header::ID)
-            .or_else(|| headers.get(header::MSG_ID))
-            .map(str::to_owned),
+        id: known.id.or(known.msg_id).map(str::to_owned),
     })
 }
 
 /// Headers in the order of names that was written beside them; those that it does not name come last.
-fn in_order<'m>(user: Vec<(&'m str, &'m str)>, order: Option<&str>) -> Vec<(&'m str, &'m str)> {
+fn in_order<'m>(user: &[(&'m str, &'m str)], order: Option<&str>) -> Vec<(&'m str, &'m str)> {
     let Some(order) = order else {
-        return user;
+        return user.to_vec();
     };
     let mut left: HashMap<&str, VecDeque<_>> = HashMap::new();
     for pair in user {
-        left.entry(pair.0).or_default().push_back(pair);
+        left.entry(pair.0).or_default().push_back(*pair);
     }
     let names = order.split(header::BETWEEN_NAMES);
     let mut ordered: Vec<_> = names
@@ -142,8 +137,12 @@ fn in_order<'m>(user: Vec<(&'m str, &'m str)>, order: Option<&str>) -> Vec<(&'m 
     ordered
 }
 
-fn protobuf(message: &Message, rule: &Rule, id: &DeviceId) -> Result<Content, Error> {
-    let headers = &message.headers;
+fn protobuf(
+    message: &Message,
+    known: &Known<'_>,
+    rule: &Rule,
+    id: &DeviceId,
+) -> Result<Content, Error> {
     let message = DeviceMessage::decode(message.payload.clone())
         .map_err(|error| Error::Protobuf(error.to_string()))?;
     for (place, found, expected) in [
@@ -206,16 +205,20 @@ fn protobuf(message: &Message, rule: &Rule, id: &DeviceId) -> Result<Content, Er
             Some(ms) => Some(Expiry {
                 unix_ms: number("field expires_at_ms", &ms.to_string())?,
             }),
-            None => time_to_live(headers)?,
+            None => time_to_live(known)?,
         },
-        id: said(message.id).or_else(|| headers.get(header::MSG_ID).map(str::to_owned)),
+        id: said(message.id).or_else(|| known.msg_id.map(str::to_owned)),
     })
+}
+
+fn owned(value: &str) -> String {
+    header::text(value).into_owned()
 }
 
 /// The lifetime that the sender gave the stored message, counted from when it was stored. It ends a little before JetStream
 /// drops the message: until then it can still be read and reported.
-fn time_to_live(headers: &Headers) -> Result<Option<Expiry>, Error> {
-    let Some(text) = headers.get(header::TTL).filter(|text| *text != "never") else {
+fn time_to_live(known: &Known<'_>) -> Result<Option<Expiry>, Error> {
+    let Some(text) = known.ttl.filter(|text| *text != "never") else {
         return Ok(None);
     };
     let seconds = seconds(text).ok_or_else(|| {
@@ -227,7 +230,7 @@ fn time_to_live(headers: &Headers) -> Result<Option<Expiry>, Error> {
     })?;
     let time_to_live_ms = seconds.saturating_mul(1000);
     let left_ms = time_to_live_ms - REPORTING_MS.min(time_to_live_ms / 2);
-    let stored = headers.get(header::STORED_AT).unwrap_or_default();
+    let stored = known.stored_at.unwrap_or_default();
     let stored_ms = OffsetDateTime::parse(stored, &Rfc3339).ok().and_then(|at| {
         let ms = at.unix_timestamp_nanos() / 1_000_000;
         u64::try_from(ms).ok()

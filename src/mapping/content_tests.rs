@@ -4,6 +4,7 @@ use super::*;
 use crate::mapping::UserProperty;
 use crate::mapping::downlink::Downlink;
 use crate::mapping::downlink::tests::{MAPPING, downlink, fault, message};
+use crate::message::Headers;
 
 /// A header's name and value, and the fault.
 const WRONG_HEADERS: &[(&str, &str, &str)] = &[

@@ -12,6 +12,7 @@ use super::Error;
 use super::capture::{Capture, Captures};
 use super::content::{Content, MQTT_STRING_MAX, number, wrong};
 use super::header;
+use super::known::Known;
 use super::pattern::is_name;
 use super::rule::Rule;
 use super::rules::Mapping;
@@ -100,11 +101,9 @@ impl Mapping {
     /// # Errors
     /// [`Error::Subject`] if no rule delivers its subject; [`Error::Value`] and [`Error::Protobuf`] name what in it is wrong.
     pub fn downlink(&self, message: &Message) -> Result<Downlink, Error> {
-        let headers = &message.headers;
+        let known = Known::of(&message.headers);
         // The server sets this header, also over one that a sender wrote.
-        let subject = headers
-            .get(header::STORED_SUBJECT)
-            .unwrap_or(&message.subject);
+        let subject = known.stored_subject.unwrap_or(&message.subject);
         let subject = self.retained_subject(subject).unwrap_or(subject);
         let mut delivered = self.rules.iter().filter(|rule| rule.is_delivered());
         let (rule, named) = delivered
@@ -112,12 +111,12 @@ impl Mapping {
             .ok_or_else(|| Error::Subject(subject.to_owned()))?;
         let (topic, content) = match named {
             Named::Device(id) => {
-                let content = Content::read(message, rule, &id)?;
+                let content = Content::read(message, &known, rule, &id)?;
                 (topic(rule, &id, &content)?, content)
             }
-            Named::Topic(topic) => (topic, Content::native(message)?),
+            Named::Topic(topic) => (topic, Content::native(message, &known)?),
         };
-        let sequence = headers.get(header::SEQUENCE).unwrap_or_default();
+        let sequence = known.sequence.unwrap_or_default();
         Ok(Downlink {
             topic,
             qos: content.qos,
@@ -125,16 +124,14 @@ impl Mapping {
             payload: content.payload,
             properties: content.properties,
             stream_sequence: number("header Nats-Sequence", sequence)?,
-            last_sequence: headers
-                .get(header::LAST_SEQUENCE)
+            last_sequence: known
+                .last_sequence
                 .map(|text| number("header Nats-Last-Sequence", text))
                 .transpose()?,
             expires: content.expires,
             id: content.id,
-            receipt: headers.get(header::RECEIPT).map(receipt).transpose()?,
-            publisher: headers
-                .get(header::CLIENT)
-                .map(|client| header::text(client).into_owned()),
+            receipt: known.receipt.map(receipt).transpose()?,
+            publisher: known.client.map(|client| header::text(client).into_owned()),
         })
     }
 }

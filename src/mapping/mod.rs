@@ -19,6 +19,7 @@ mod fallen;
 mod gps;
 mod header;
 mod held;
+mod known;
 mod levels;
 mod pattern;
 mod percent;
