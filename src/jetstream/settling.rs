@@ -141,7 +141,8 @@ impl Shard {
             return;
         };
         for (subject, message) in &copies {
-            wire.publish(subject, message, None, Once::Id);
+            // No stream takes them, so no id is looked up.
+            wire.publish(subject, message, None, Once::Batch);
         }
         // What is wrong shows with the next batch.
         if let Ok(Ok(())) = timeout_at(deadline, wire.flush()).await {
