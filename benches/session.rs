@@ -6,6 +6,7 @@
 //! `cargo bench --bench session`
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -38,9 +39,9 @@ fn session(now: Instant) -> Session {
         id: "session".into(),
         restored: None,
         stored: false,
-        stream: std::sync::Arc::default(),
+        stream: Arc::default(),
     };
-    let mut session = Session::new(agreement, &config, start, now);
+    let mut session = Session::new(agreement, &Arc::new(config), start, now);
     drain(&mut session);
     session
 }

@@ -4,6 +4,7 @@
 //! not counted; dropping what comes out of it is.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
@@ -353,7 +354,7 @@ fn session(now: Instant) -> Session {
         stored: false,
         stream: std::sync::Arc::default(),
     };
-    let mut session = Session::new(agreement, &config, start, now);
+    let mut session = Session::new(agreement, &Arc::new(config), start, now);
     drain(&mut session);
     session
 }

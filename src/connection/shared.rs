@@ -26,7 +26,7 @@ pub struct Shared {
     /// Limits of a connection.
     pub config: Config,
     /// Limits of a session.
-    pub session: session::Config,
+    pub session: Arc<session::Config>,
     /// What may wait for a device.
     pub downlink: downlink::Config,
     /// How long the progress of a session may stay unwritten, in milliseconds.

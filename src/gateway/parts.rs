@@ -333,7 +333,7 @@ impl Parts<'_> {
         let reports = Reports::new(self.link.clone());
         let reader = Reader::new(&self.link, &self.mapping.delivery.stream);
         telemetry::register_process(&mut self.metrics);
-        let session = self.session();
+        let session = Arc::new(self.session());
         let tasks = self.services.group();
         let finished = self.finished(downlink::Parts {
             mapping: Arc::clone(&self.mapping),

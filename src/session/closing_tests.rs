@@ -73,7 +73,7 @@ fn disconnect_may_ask_for_an_expiry_only_if_connect_did() {
         let mut asking = connect(Version::V5);
         asking.properties.session_expiry_interval = Some(60);
         let agreement = agree(&asking, &config()).unwrap();
-        let mut session = Session::new(agreement, &config(), start(None, true), now);
+        let mut session = Session::new(agreement, &Arc::new(config()), start(None, true), now);
         session.poll_output();
         assert_eq!(session.session_expiry_s(), 60);
         let mut leaving = Disconnect::new(ReasonCode::Success);
@@ -118,7 +118,7 @@ fn nothing_is_acknowledged_behind_a_close() {
 fn a_session_is_settled_when_all_is_answered_and_saved() {
     let now = Instant::now();
     let agreement = agree(&connect(Version::V5), &config()).unwrap();
-    let mut session = Session::new(agreement, &config(), start(None, true), now);
+    let mut session = Session::new(agreement, &Arc::new(config()), start(None, true), now);
     let publish = Packet::Publish(publish(QoS::ExactlyOnce, 1));
     session.handle_packet(now, publish).unwrap();
     assert_eq!(outputs(&mut session).last().unwrap(), "save");

@@ -97,7 +97,7 @@ fn connected(
         stream: Arc::clone(stream),
         ..start(Some(record), true)
     };
-    Session::new(agreement, &config, start, now)
+    Session::new(agreement, &Arc::new(config), start, now)
 }
 
 fn message((number, qos): (u32, QoS)) -> Publish {

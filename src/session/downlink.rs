@@ -97,7 +97,7 @@ impl Session {
     pub fn handle_retained(&mut self, filter: &TopicFilter, publishes: Vec<Publish>) -> usize {
         self.fetching = self.fetching.saturating_sub(1);
         let waiting = self.retained.as_ref().map_or(0, |waiting| waiting.0.len());
-        let room = self.retained_max.saturating_sub(waiting);
+        let room = self.config.retained_max.saturating_sub(waiting);
         let refused = publishes.len().saturating_sub(room);
         for publish in publishes.into_iter().take(room) {
             let waiting = self.retained.get_or_insert_default();

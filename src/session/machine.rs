@@ -34,16 +34,10 @@ pub struct Session {
     /// Set with the first `Close`: nothing is acknowledged behind it.
     pub(super) closed: bool,
     pub(super) problem_information: bool,
-    pub(super) shared_subscriptions: bool,
-    pub(super) publishes_at_release: bool,
     session_expiry_asked: bool,
     session_expiry_s: u32,
-    session_expiry_max_s: u32,
-    pub(super) uplink_inflight_max: u16,
-    pub(super) uplink_unreleased_max: u16,
-    pub(super) uplink_inflight_bytes_max: usize,
-    pub(super) subscriptions_max: usize,
-    pub(super) retained_max: usize,
+    /// Of all sessions.
+    pub(super) config: Arc<Config>,
     keep_alive: KeepAlive,
     pub(super) uplink: UplinkWindow,
     pub(super) unreleased: UnreleasedMessages,
@@ -68,7 +62,7 @@ pub struct Session {
 impl Session {
     /// A session whose first output is the CONNACK; PUBREL follows for each downlink whose PUBREC came on an earlier connection.
     #[must_use]
-    pub fn new(agreement: Agreement, config: &Config, start: Start, now: Instant) -> Self {
+    pub fn new(agreement: Agreement, config: &Arc<Config>, start: Start, now: Instant) -> Self {
         let mut connack = agreement.connack;
         connack.session_present = start.restored.is_some(); // [MQTT-3.2.2-2], [MQTT-3.2.2-3]
         let restored = start.restored.unwrap_or_else(|| Record {
@@ -88,16 +82,9 @@ impl Session {
             dirty: false,
             closed: false,
             problem_information: agreement.problem_information,
-            shared_subscriptions: config.shared_subscriptions,
-            publishes_at_release: config.publishes_at_release,
             session_expiry_asked: agreement.session_expiry_asked,
             session_expiry_s: agreement.session_expiry_s,
-            session_expiry_max_s: config.session_expiry_max_s,
-            uplink_inflight_max: config.uplink_inflight_max,
-            uplink_unreleased_max: config.uplink_unreleased_max,
-            uplink_inflight_bytes_max: config.uplink_inflight_bytes_max,
-            subscriptions_max: config.subscriptions_max,
-            retained_max: config.retained_max,
+            config: Arc::clone(config),
             keep_alive: KeepAlive::new(agreement.keep_alive_s, now),
             uplink: UplinkWindow::default(),
             unreleased: UnreleasedMessages::restore(restored.unreleased),
@@ -155,7 +142,7 @@ impl Session {
             if asked_s > 0 && !self.session_expiry_asked {
                 return Err(ReasonCode::ProtocolError); // [MQTT-3.14.2-2]
             }
-            self.session_expiry_s = asked_s.min(self.session_expiry_max_s);
+            self.session_expiry_s = asked_s.min(self.config.session_expiry_max_s);
         }
         let reason = match disconnect.reason {
             ReasonCode::Success => CloseReason::Normal,
@@ -225,7 +212,7 @@ impl Session {
             received: self.received,
             subscriptions: self.subscriptions.records(),
             inflight: self.downlink.records(),
-            unreleased: match self.publishes_at_release {
+            unreleased: match self.config.publishes_at_release {
                 true => Vec::new(), // What is held says it all.
                 false => self.unreleased.records(),
             },

@@ -71,7 +71,7 @@ fn start(restored: Option<Record>, stored: bool) -> Start {
 /// A session that ends with its connection, its CONNACK taken.
 fn session(version: Version, now: Instant) -> Session {
     let agreement = agree(&connect(version), &config()).unwrap();
-    let mut session = Session::new(agreement, &config(), start(None, false), now);
+    let mut session = Session::new(agreement, &Arc::new(config()), start(None, false), now);
     assert!(matches!(
         session.poll_output(),
         Some(Output::Send(Packet::Connack(_)))
@@ -156,7 +156,7 @@ fn explained(request_problem_information: Option<bool>) -> Vec<Option<String>> {
     let mut asking = connect(Version::V5);
     asking.properties.request_problem_information = request_problem_information;
     let agreement = agree(&asking, &config()).unwrap();
-    let mut session = Session::new(agreement, &config(), start(None, false), now);
+    let mut session = Session::new(agreement, &Arc::new(config()), start(None, false), now);
     for id in 1..=3 {
         let publish = Packet::Publish(publish(QoS::AtLeastOnce, id));
         session.handle_packet(now, publish).unwrap();

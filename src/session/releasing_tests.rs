@@ -122,7 +122,12 @@ fn only_what_may_be_held_is_looked_for_at_the_end() {
             ..config()
         };
         let agreement = agree(&connect(Version::V5), &config).unwrap();
-        Session::new(agreement, &config, start(None, stored), Instant::now())
+        Session::new(
+            agreement,
+            &Arc::new(config),
+            start(None, stored),
+            Instant::now(),
+        )
     };
     let mut passing = session(true, false);
     assert!(!passing.may_hold());

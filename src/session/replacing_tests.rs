@@ -83,7 +83,7 @@ fn a_new_session_begins_in_the_stream_that_is_there() {
         stream: "b".into(),
         ..start(None, true)
     };
-    let session = Session::new(agreement, &config(), start, Instant::now());
+    let session = Session::new(agreement, &Arc::new(config()), start, Instant::now());
     assert_eq!(&*session.record().stream, "b");
     assert!(!session.is_dirty(), "there is nothing to write");
 }

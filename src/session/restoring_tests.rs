@@ -92,7 +92,12 @@ fn what_is_sent_again_keeps_within_a_smaller_window() {
     let mut asking = connect(Version::V5);
     asking.properties.receive_maximum = std::num::NonZeroU16::new(1);
     let agreement = agree(&asking, &config()).unwrap();
-    let mut session = Session::new(agreement, &config(), start(Some(record), true), now);
+    let mut session = Session::new(
+        agreement,
+        &Arc::new(config()),
+        start(Some(record), true),
+        now,
+    );
     assert_eq!(outputs(&mut session), ["CONNACK present", "PUBREL 1 0x00"]);
     for (packet_id, _) in session.to_resend() {
         let publish = downlink(QoS::AtMostOnce, 0).publish;
@@ -238,7 +243,7 @@ fn a_record_is_readable_and_may_have_more_or_less() {
     assert_eq!(json, without_spaces);
     let agreement = agree(&connect(Version::V5), &config()).unwrap();
     let start = start(Some(record.clone()), true);
-    let session = Session::new(agreement, &config(), start, Instant::now());
+    let session = Session::new(agreement, &Arc::new(config()), start, Instant::now());
     assert_eq!(session.record(), record, "restored it is the same");
     assert!(!session.is_dirty());
     let filters: Vec<_> = session.subscriptions().map(TopicFilter::as_str).collect();
@@ -268,7 +273,7 @@ fn where_the_delivery_stream_is_another_one_all_of_it_is_new() {
             stream: "2026".into(),
             ..start(Some(record.clone()), true)
         };
-        let mut session = Session::new(agreement, &config(), start, now);
+        let mut session = Session::new(agreement, &Arc::new(config()), start, now);
         assert!(session.is_dirty(), "it is not what was stored");
         assert_eq!(outputs(&mut session), ["CONNACK present", "PUBREL 1 0x00"]);
         let owed = session.to_resend();
@@ -292,7 +297,7 @@ fn what_is_sent_again_has_its_subscription_identifiers() {
     let record: Record = serde_json::from_str(record).unwrap();
     let agreement = agree(&connect(Version::V5), &config()).unwrap();
     let start = start(Some(record), true);
-    let mut session = Session::new(agreement, &config(), start, Instant::now());
+    let mut session = Session::new(agreement, &Arc::new(config()), start, Instant::now());
     outputs(&mut session);
     let again = downlink(QoS::AtLeastOnce, 1).publish;
     session.handle_resend(PacketId::new(2).unwrap(), Some(again));

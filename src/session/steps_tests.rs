@@ -214,7 +214,7 @@ fn connected(version: Version, kind: Kind, start: Start, now: Instant) -> Sessio
     };
     Session::new(
         agree(&connect(version), &config).unwrap(),
-        &config,
+        &Arc::new(config),
         start,
         now,
     )

@@ -27,7 +27,7 @@ impl Session {
         let mut changed = false;
         let is_first = self.subscriptions.since().is_none();
         for asked in subscribe.filters {
-            let limit = self.subscriptions_max;
+            let limit = self.config.subscriptions_max;
             let granted = self.check_shared(&asked).and_then(|()| {
                 let identifier = subscribe.identifier;
                 self.subscriptions
@@ -72,7 +72,7 @@ impl Session {
     }
 
     fn check_shared(&self, asked: &Subscription) -> Result<(), Problem> {
-        if asked.filter.is_shared() && !self.shared_subscriptions {
+        if asked.filter.is_shared() && !self.config.shared_subscriptions {
             return Err(Problem {
                 reason: ReasonCode::SharedSubscriptionsNotSupported,
                 words: "shared subscriptions are not available",
@@ -126,7 +126,7 @@ impl Session {
                 Output::Send(Packet::Suback(_) | Packet::Unsuback(_))
             )
         };
-        self.fetching <= self.subscriptions_max && self.gate.count(waits) < WAITING_MAX
+        self.fetching <= self.config.subscriptions_max && self.gate.count(waits) < WAITING_MAX
     }
 
     /// What the session subscribes to, in order: a restored session is attached to these.

@@ -75,7 +75,12 @@ fn identified(subscriptions: &[Asked]) -> Session {
     let mut config = config();
     config.subscriptions_max = subscriptions.len();
     let agreement = agree(&connect(Version::V5), &config).unwrap();
-    let mut session = Session::new(agreement, &config, start(None, false), Instant::now());
+    let mut session = Session::new(
+        agreement,
+        &Arc::new(config),
+        start(None, false),
+        Instant::now(),
+    );
     for (filter, qos, identifier) in subscriptions {
         let mut asked = subscribe(filter, *qos);
         asked.identifier = NonZeroU32::new(*identifier);
@@ -136,7 +141,7 @@ fn a_delivery_has_the_identifiers_of_all_filters_that_match_and_their_highest_qo
 /// A stored session that knows of no subscription.
 fn stored(now: Instant) -> Session {
     let agreement = agree(&connect(Version::V5), &config()).unwrap();
-    Session::new(agreement, &config(), start(None, true), now)
+    Session::new(agreement, &Arc::new(config()), start(None, true), now)
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Topic aliases through a session: what each side may say, and what it means.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
@@ -17,7 +18,7 @@ fn start() -> Start {
         id: "s".into(),
         restored: None,
         stored: false,
-        stream: std::sync::Arc::default(),
+        stream: Arc::default(),
     }
 }
 
@@ -30,7 +31,7 @@ fn session(version: Version, topic_alias_maximum: Option<u16>) -> Session {
     let mut connect = connect(version);
     connect.properties.topic_alias_maximum = topic_alias_maximum;
     let agreement = agree(&connect, &config).unwrap();
-    let mut session = Session::new(agreement, &config, start(), Instant::now());
+    let mut session = Session::new(agreement, &Arc::new(config), start(), Instant::now());
     let Some(Output::Send(Packet::Connack(connack))) = session.poll_output() else {
         panic!("no CONNACK");
     };
@@ -108,7 +109,7 @@ fn where_no_alias_is_taken_none_is_announced() {
     };
     let agreement = agree(&connect(Version::V5), &config).unwrap();
     assert_eq!(agreement.connack.properties.topic_alias_maximum, None);
-    let mut session = Session::new(agreement, &config, start(), Instant::now());
+    let mut session = Session::new(agreement, &Arc::new(config), start(), Instant::now());
     session.poll_output();
     assert_eq!(
         up(&mut session, "one", 1),

@@ -22,9 +22,9 @@ impl Session {
     pub fn admission(&mut self, publish: &mut Publish) -> Result<Admission, ReasonCode> {
         self.uplink_aliases.resolve(publish)?;
         let bytes_full = !self.uplink.is_empty()
-            && self.uplink.bytes() + cost_bytes(publish) > self.uplink_inflight_bytes_max;
+            && self.uplink.bytes() + cost_bytes(publish) > self.config.uplink_inflight_bytes_max;
         let count_full = self.version == Version::V3_1_1
-            && self.uplink.unacknowledged() >= self.uplink_inflight_max;
+            && self.uplink.unacknowledged() >= self.config.uplink_inflight_max;
         Ok(match publish.qos {
             QoS::AtMostOnce if bytes_full => Admission::Shed,
             QoS::AtMostOnce => Admission::Admit,
@@ -63,7 +63,7 @@ impl Session {
         match self.unreleased.progress(packet_id) {
             None => {
                 self.check_receive_maximum(publish.qos)?;
-                if self.publishes_at_release {
+                if self.config.publishes_at_release {
                     self.unreleased.receive(packet_id, None);
                     self.take(&publish, Owed::Pubrec(packet_id));
                     self.push(Output::Hold { publish, packet_id });
@@ -102,11 +102,12 @@ impl Session {
         let within = match self.version {
             Version::V3_1_1 => {
                 let unreleased = self.unreleased.len();
-                qos != QoS::ExactlyOnce || unreleased < usize::from(self.uplink_unreleased_max)
+                qos != QoS::ExactlyOnce
+                    || unreleased < usize::from(self.config.uplink_unreleased_max)
             }
             Version::V5 => {
                 let waiting = usize::from(self.uplink.unacknowledged());
-                waiting + self.unreleased.received() < usize::from(self.uplink_inflight_max)
+                waiting + self.unreleased.received() < usize::from(self.config.uplink_inflight_max)
             }
         };
         // [MQTT-3.3.4-9]
@@ -140,7 +141,7 @@ impl Session {
             // Before PUBREC there is nothing to release.
             Some(Progress::Publishing) => return Err(ReasonCode::ProtocolError),
             Some(Progress::Releasing) => {}
-            _ if self.publishes_at_release => {
+            _ if self.config.publishes_at_release => {
                 self.unreleased.release(packet_id);
                 self.uplink.push(Owed::Pubcomp(packet_id), 0);
                 self.push(Output::Release(packet_id));
@@ -221,7 +222,7 @@ impl Session {
                         Ok(()) => self.unreleased.store(packet_id),
                         Err(_) => self.unreleased.remove(packet_id), // [MQTT-4.3.3-9]
                     }
-                    self.dirty |= !self.publishes_at_release;
+                    self.dirty |= !self.config.publishes_at_release;
                     Packet::Pubrec(ack)
                 }
                 Owed::Pubcomp(_) => {
@@ -237,7 +238,7 @@ impl Session {
     /// Whether something of this session may be held that is not released.
     #[must_use]
     pub fn may_hold(&self) -> bool {
-        self.publishes_at_release && (self.stored || self.unreleased.len() > 0)
+        self.config.publishes_at_release && (self.stored || self.unreleased.len() > 0)
     }
 
     /// Messages that were fed and are not in an `Output::Publish` yet: they wait until the session is saved.
