@@ -339,12 +339,34 @@ impl Driver {
 
 #[cfg(test)]
 mod tests {
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
+    use crate::connection::serve;
+    use crate::net::Accepted;
+
+    fn bytes_of<F>(_: impl Fn(Arc<Shared>, Accepted, CancellationToken) -> F) -> usize {
+        size_of::<F>()
+    }
 
     #[test]
     fn an_idle_connection_is_small() {
         // What the allocator has a size for; the next one costs a quarter more, for each of all devices.
         assert!(size_of::<Driver>() <= 1024, "{}", size_of::<Driver>());
         assert!(size_of::<Mailbox<Delivery>>() <= 144);
+        // With what the runtime adds.
+        assert!(bytes_of(serve) <= 64, "{}", bytes_of(serve));
+        eprintln!(
+            size_of::<Driver>(),
+            size_of::<Wire>(),
+            size_of::<Session>(),
+            size_of::<Sender>(),
+            size_of::<Keeper>(),
+            size_of::<Inbound>(),
+            size_of::<Outbound>(),
+            bytes_of(serve),
+            size_of::<Mailbox<Delivery>>(),
+            size_of::<Connection>()
+        );
     }
 }
