@@ -86,11 +86,12 @@ impl Driver {
             say_over(&place, keeper, connection, end, reason).await;
             drop(place);
         });
-        if reason == CloseReason::SocketClosed && !wire.wants_write() {
-            // Nobody is there to be told: the descriptor is for whoever comes next, perhaps this very device.
-            return;
-        }
-        let left = timeout(FAREWELL_MAX, is_over);
+        let left = async {
+            // Nobody is there who could see the end too early; the descriptor is for whoever comes next, perhaps this very device.
+            if reason != CloseReason::SocketClosed {
+                drop(timeout(FAREWELL_MAX, is_over).await);
+            }
+        };
         let goodbye = timeout(GOODBYE_MAX, wire.finish());
         drop(tokio::join!(biased; left, goodbye));
         // Last, so that nobody waits for a peer that does not close.
