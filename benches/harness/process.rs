@@ -21,9 +21,18 @@ pub(crate) fn cpu_time(pid: u32) -> Result<Duration> {
 
 /// Resident memory of a process in bytes.
 pub(crate) fn resident_bytes(pid: u32) -> Result<f64> {
+    memory(pid, "VmRSS:")
+}
+
+/// The most resident memory that a process has had, in bytes.
+pub(crate) fn peak_bytes(pid: u32) -> Result<f64> {
+    memory(pid, "VmHWM:")
+}
+
+fn memory(pid: u32, which: &str) -> Result<f64> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).with_context(|| path.clone())?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(which));
     let kibibytes = line.and_then(|line| line.split_whitespace().next());
     let kibibytes: f64 = kibibytes.context(path)?.parse()?;
     Ok(kibibytes * 1024.0)

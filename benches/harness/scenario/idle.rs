@@ -14,29 +14,39 @@ use crate::target::Target;
 const STEPS: usize = 4;
 /// What the first ones bring to life is not a connection's.
 const FIRST: usize = 100;
-/// Memory is quiet when it has moved less than this in so many looks.
+/// Memory is quiet when it has moved less than this in so many looks: allocators give back within ten seconds what was freed.
 const QUIET_BYTES: f64 = 256.0 * 1024.0;
-const QUIET_LOOKS: usize = 4;
+const QUIET_LOOKS: usize = 24;
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
-const QUIET_WITHIN: Duration = Duration::from_secs(30);
+const QUIET_WITHIN: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(target: &Target, arguments: &Arguments) -> Result<Measured> {
     let first = FIRST.min(arguments.devices / 2);
     let mut clients = connect(target, arguments, 0..first).await?;
-    let before = quiet(target).await?;
+    let begin = quiet(target).await?;
     let mut measured = Measured::default();
     let begun = std::time::Instant::now();
+    let (mut last, mut before) = (first, begin.clone());
     for step in 1..=STEPS {
         let goal = first + (arguments.devices - first) * step / STEPS;
         clients.extend(connect(target, arguments, clients.len()..goal).await?);
         let now = quiet(target).await?;
-        let more = (goal - first).max(1) as f64;
-        for ((name, _), (now, before)) in target.watched.iter().zip(now.iter().zip(&before)) {
-            let what = format!("{name}, memory per connection at {goal}");
-            measured
-                .figures
-                .push((what, (now - before) / more, "bytes"));
+        let each =
+            |now: f64, before: f64, since: usize| (now - before) / (goal - since).max(1) as f64;
+        for (index, (name, _)) in target.watched.iter().enumerate() {
+            let at = |looked: &[f64]| looked.get(index).copied().unwrap_or_default();
+            let all = each(at(&now), at(&begin), first);
+            let more = each(at(&now), at(&before), last);
+            measured.figures.extend([
+                (
+                    format!("{name}, memory per connection at {goal}"),
+                    all,
+                    "bytes",
+                ),
+                (format!("{name}, of each since {last}"), more, "bytes"),
+            ]);
         }
+        (last, before) = (goal, now);
     }
     measured.elapsed = begun.elapsed();
     Ok(measured)
