@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::lifecycle::Gateway;
+use super::lifecycle::{self, Gateway};
 use crate::auth::Authenticator;
 use crate::config::Config;
 use crate::connection::{self, Shared};
@@ -199,7 +199,7 @@ impl Parts<'_> {
         let uplink_stream = self.uplink_stream()?;
         let config = &self.config.publisher;
         let fence: Arc<dyn Fence> = Arc::new(ownership.clone());
-        let uplink = self.publisher(&uplink_stream, "uplink_stream", config, Some(&fence));
+        let uplink = self.publisher(&uplink_stream, "uplink_stream", config, Some(&fence))?;
         let config = publisher::Config {
             shards: STATUS_SHARDS,
             // For ever: a repeated event is seen to be one by its id and epoch, a lost one by nobody (G-STATUS).
@@ -208,9 +208,9 @@ impl Parts<'_> {
         };
         Ok(Stores {
             uplink,
-            status: self.publisher("DEVICE_STATUS", "status_stream", &config, None),
-            application: self.publisher("APPLICATION", "application_stream", &config, None),
-            dead_letters: self.publisher(DEAD_LETTERS, "dead_letter_stream", &config, None),
+            status: self.publisher("DEVICE_STATUS", "status_stream", &config, None)?,
+            application: self.publisher("APPLICATION", "application_stream", &config, None)?,
+            dead_letters: self.publisher(DEAD_LETTERS, "dead_letter_stream", &config, None)?,
         })
     }
 
@@ -220,11 +220,14 @@ impl Parts<'_> {
         prefix: &'static str,
         config: &publisher::Config,
         fence: Option<&Arc<dyn Fence>>,
-    ) -> Publisher {
+    ) -> Result<Publisher> {
+        let streams = lifecycle::streams(&self.mapping);
+        let stream = streams.into_iter().find(|declared| declared.name == stream);
+        let stream = stream.with_context(|| format!("no stream is declared for {prefix}"))?;
         let (link, tasks) = (&self.link, &self.services);
-        let publisher = Publisher::start(stream, config, link, fence, tasks, &self.services_stop);
+        let publisher = Publisher::start(&stream, config, link, fence, tasks, &self.services_stop);
         publisher.register(&mut self.metrics, prefix);
-        publisher
+        Ok(publisher)
     }
 
     /// From here on nothing that is stored for devices is missed.

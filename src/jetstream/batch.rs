@@ -3,82 +3,47 @@
 //! Each message of a batch is an ordinary publish whose reply subject is
 //! `_jw.ack.<shard>.<batch>.<flow>.fail.<number from 1>.<operation>.$FI`. In gap mode `fail` what is stored of a batch is
 //! always a prefix of it, which is what keeps a device's order when something breaks (PERFORMANCE).
-//! The server tells the open batches of a stream apart by `<batch>` alone, whoever sent it: the token must be unique among all
-//! shards of all gateways, or one shard's batch is committed, and answered, by what another one stored.
 
 use serde::Deserialize;
 
-use super::Refusal;
+use super::inbox::Inbox;
+use super::tries::ApiError;
+use super::{Refusal, puback, wire};
 
 /// Most messages in one batch; also the flow asked for, so that the server acknowledges once a batch.
 pub(super) const MESSAGES_MAX: usize = 500;
 
-/// Where one shard's answers come, and how its batches are named.
-#[derive(Debug)]
-pub(super) struct Inbox {
-    /// 16 hexadecimal digits: unique among all shards that publish into the stream, of this gateway and of others.
-    shard: Box<str>,
+/// What the reply subjects of a batch begin with; the message's number, from 1, follows.
+pub(super) fn start(inbox: &Inbox, batch: u64) -> String {
+    format!("{}{MESSAGES_MAX}.fail.", inbox.start(batch))
 }
 
-impl Inbox {
-    const PREFIX: &str = "_jw.ack";
+/// The number and what follows it in the reply subject of a message that is not stored, and only ends a batch: nothing
+/// can be appended to it from then on. The answer says how much of it is stored.
+pub(super) fn close() -> (usize, &'static str) {
+    // Behind any that the batch may wait for; a batch that is not open is not opened by it.
+    (MESSAGES_MAX + 1, ".3.$FI")
+}
 
-    pub(super) fn new(shard: u64) -> Self {
-        Self {
-            shard: format!("{shard:016x}").into(),
-        }
+/// What follows the number in the reply subject of message `number` of `count`.
+pub(super) fn end(number: usize, count: usize) -> &'static str {
+    match number {
+        _ if number == count => ".2.$FI", // append and commit
+        1 => ".0.$FI",                    // start
+        _ => ".1.$FI",                    // append
     }
+}
 
-    /// What to subscribe to.
-    pub(super) fn filter(&self) -> String {
-        format!("{}.{}.>", Self::PREFIX, self.shard)
+/// Reads an answer; `None` when it belongs to another batch or is not one.
+pub(super) fn read(inbox: &Inbox, batch: u64, answer: &wire::Answer) -> Option<Answer> {
+    let mut tokens = inbox.behind_start(batch, &answer.subject)?.split('.');
+    let number = tokens.nth(2)?.parse().ok()?;
+    if answer.no_responders {
+        return Some(Answer::Broken("no stream takes the subject".to_owned()));
     }
-
-    /// What the reply subjects of a batch begin with; the message's number, from 1, follows.
-    pub(super) fn start(&self, batch: u64) -> String {
-        let (prefix, shard) = (Self::PREFIX, &self.shard);
-        format!("{prefix}.{shard}.{shard}-{batch}.{MESSAGES_MAX}.fail.")
-    }
-
-    /// The number and what follows it in the reply subject of a message that is not stored, and only ends a batch: nothing
-    /// can be appended to it from then on. The answer says how much of it is stored.
-    pub(super) fn close() -> (usize, &'static str) {
-        // Behind any that the batch may wait for; a batch that is not open is not opened by it.
-        (MESSAGES_MAX + 1, ".3.$FI")
-    }
-
-    /// What follows the number in the reply subject of message `number` of `count`.
-    pub(super) fn end(number: usize, count: usize) -> &'static str {
-        match number {
-            _ if number == count => ".2.$FI", // append and commit
-            1 => ".0.$FI",                    // start
-            _ => ".1.$FI",                    // append
-        }
-    }
-
-    /// Reads an answer that came on `subject`; `None` when it belongs to another batch or is not an answer.
-    pub(super) fn read(
-        &self,
-        batch: u64,
-        subject: &str,
-        no_responders: bool,
-        body: &[u8],
-    ) -> Option<Answer> {
-        let subject = subject.strip_prefix(Self::PREFIX)?.strip_prefix('.')?;
-        let (shard, subject) = subject.split_once('.')?;
-        let mut tokens = subject.split('.');
-        let (sender, number) = tokens.next()?.split_once('-')?;
-        if (shard, sender) != (&self.shard, &self.shard) || number.parse() != Ok(batch) {
-            return None;
-        }
-        let number = tokens.nth(2)?.parse().ok()?;
-        if no_responders {
-            return Some(Answer::Broken("no stream takes the subject".to_owned()));
-        }
-        match serde_json::from_slice(body) {
-            Ok(body) => Some(interpret(number, body)),
-            Err(error) => Some(Answer::Broken(format!("unreadable answer: {error}"))),
-        }
+    match serde_json::from_slice(&answer.payload) {
+        Ok(body) => Some(interpret(number, body)),
+        Err(error) => Some(Answer::Broken(format!("unreadable answer: {error}"))),
     }
 }
 
@@ -119,16 +84,6 @@ struct Body {
     error: Option<ApiError>,
 }
 
-#[derive(Deserialize)]
-struct ApiError {
-    #[serde(default)]
-    code: u32,
-    #[serde(default)]
-    err_code: u32,
-    #[serde(default)]
-    description: String,
-}
-
 fn interpret(number: usize, body: Body) -> Answer {
     let index = |value: Option<u64>| usize::try_from(value.unwrap_or(0)).unwrap_or(0);
     match (body.kind.as_deref(), body.error) {
@@ -144,30 +99,14 @@ fn interpret(number: usize, body: Body) -> Answer {
     }
 }
 
-/// Separates an answer that names a real refusal of one message from one that says "not now".
-///
-/// A full stream answers with the code of a passing failure (503), so it is told by its own number.
 fn failed(number: usize, error: &ApiError) -> Answer {
-    const MESSAGE_TOO_LARGE: u32 = 10_054;
-    const HEADER_TOO_LARGE: u32 = 10_097;
-    const STORE_FAILED: u32 = 10_077;
-    const STORAGE_EXCEEDED: u32 = 10_047;
-    const MEMORY_EXCEEDED: u32 = 10_028;
-    const ACCOUNT_EXCEEDED: u32 = 10_002;
-    const BATCHES_OFF: u32 = 10_205;
-    const BATCH_UNKNOWN: u32 = 10_208;
-    let reason = format!("{} ({})", error.description, error.err_code);
-    let refusal = match (error.err_code, error.code) {
-        (MESSAGE_TOO_LARGE | HEADER_TOO_LARGE, _) => Refusal::TooLarge(reason),
-        (STORE_FAILED | STORAGE_EXCEEDED | MEMORY_EXCEEDED | ACCOUNT_EXCEEDED, _) => {
-            Refusal::Full(reason)
-        }
-        (BATCH_UNKNOWN, _) => return Answer::Unknown(number),
-        (BATCHES_OFF, _) => return Answer::Broken(reason),
-        (_, 400) => Refusal::Refused(reason),
-        _ => return Answer::Broken(reason),
-    };
-    Answer::Refused { number, refusal }
+    const BATCHES_OFF: u64 = 10_205;
+    const BATCH_UNKNOWN: u64 = 10_208;
+    match (error.err_code, puback::refusal(error)) {
+        (BATCH_UNKNOWN, _) => Answer::Unknown(number),
+        (BATCHES_OFF, _) | (_, None) => Answer::Broken(error.to_string()),
+        (_, Some(refusal)) => Answer::Refused { number, refusal },
+    }
 }
 
 #[cfg(test)]
@@ -175,16 +114,22 @@ mod tests {
     use super::*;
 
     fn reply(shard: u64, batch: u64, number: usize, count: usize) -> String {
-        let end = Inbox::end(number, count);
-        format!("{}{number}{end}", Inbox::new(shard).start(batch))
+        let end = end(number, count);
+        format!("{}{number}{end}", start(&Inbox::new(shard), batch))
     }
 
-    fn check(subject: &str, body: &str, expected: Option<Answer>) {
-        assert_eq!(
-            Inbox::new(0xA).read(7, subject, false, body.as_bytes()),
-            expected,
-            "{subject} {body}"
-        );
+    fn heard(subject: &str, no_responders: bool, body: &'static [u8]) -> Option<Answer> {
+        let answer = wire::Answer {
+            subject: subject.into(),
+            no_responders,
+            payload: body.into(),
+        };
+        read(&Inbox::new(0xA), 7, &answer)
+    }
+
+    fn check(subject: &str, body: &'static str, expected: Option<Answer>) {
+        let answer = heard(subject, false, body.as_bytes());
+        assert_eq!(answer, expected, "{subject} {body}");
     }
 
     #[test]
@@ -287,9 +232,8 @@ mod tests {
         check(&reply(0xA, 6), "{}", None);
         check(&reply(0xB, 7), "{}", None);
         check("_jw.ack.000000000000000a.000000000000000a-7", "{}", None);
-        let read =
-            |no_responders, body| Inbox::new(0xA).read(7, &reply(0xA, 7), no_responders, body);
-        assert!(matches!(read(false, b"\xff"), Some(Answer::Broken(_))));
-        assert!(matches!(read(true, b""), Some(Answer::Broken(_))));
+        let heard = |no_responders, body| heard(&reply(0xA, 7), no_responders, body);
+        assert!(matches!(heard(false, b"\xff"), Some(Answer::Broken(_))));
+        assert!(matches!(heard(true, b""), Some(Answer::Broken(_))));
     }
 }

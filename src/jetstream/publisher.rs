@@ -21,6 +21,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::guard::Guards;
+use super::protocol::Protocol;
+use super::provision::Stream;
 use super::shard::Shard;
 use super::{Fence, Link, Receipts, Refusal};
 use crate::message::{Message, Subject};
@@ -113,6 +115,8 @@ impl Drop for Permit {
 /// A message on its way, as its shard keeps it.
 pub(super) struct Outgoing {
     pub(super) message: Message,
+    /// The same for all messages of one key, and rarely for those of another.
+    pub(super) device: u64,
     /// Where a copy goes, not stored, once the message is.
     pub(super) live: Option<Subject>,
     pub(super) bytes: u32,
@@ -134,16 +138,19 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Starts the shards that publish into `stream`, for connections that are behind the `fence`.
+    /// Starts the shards that publish into `stream`, by the best protocol that it allows, for connections that are behind the
+    /// `fence`.
     #[must_use]
     pub fn start(
-        stream: &str,
+        stream: &Stream,
         config: &Config,
         link: &Link,
         fence: Option<&Arc<dyn Fence>>,
         tasks: &Tasks,
         shutdown: &CancellationToken,
     ) -> Self {
+        let protocol = Protocol::of(&stream.config);
+        tracing::info!(stream = stream.name, ?protocol, "publishing");
         let metrics = Metrics::default();
         let pool = Arc::new(Semaphore::new(config.inflight_bytes_max));
         let stored_sequence = Arc::<AtomicU64>::default();
@@ -152,8 +159,10 @@ impl Publisher {
                 // Every queued message holds a permit of at least OVERHEAD_BYTES, so this can never be full.
                 let (sender, queue) = mpsc::channel(config.inflight_bytes_max / OVERHEAD_BYTES + 1);
                 let shard = Shard {
-                    stream: stream.into(),
+                    stream: stream.name.as_str().into(),
+                    protocol,
                     link: link.clone(),
+                    connects: 0,
                     fence: fence.cloned(),
                     queue,
                     pool: Arc::clone(&pool),
@@ -221,15 +230,16 @@ impl Publisher {
         permit: Permit,
         receipts: Option<&Arc<Receipts>>,
     ) {
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
         let outgoing = Outgoing {
             message,
+            device: hash,
             live,
             bytes: permit.into_bytes(),
             receipts: receipts.map(Arc::clone),
             sent_at: None,
             refusal: None,
         };
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
         let shards = self.shards.len().max(1) as u64;
         let index = usize::try_from(hash % shards).unwrap_or(0);
         let Some(shard) = self.shards.get(index) else {

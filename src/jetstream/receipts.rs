@@ -31,6 +31,13 @@ pub enum Refusal {
     Unanswered,
 }
 
+impl Refusal {
+    /// The server lets nobody with our credentials publish there.
+    pub(super) fn denied(subject: &str) -> Self {
+        Self::Refused(format!("publishing to {subject} is denied"))
+    }
+}
+
 /// Shared between a sender and the publisher shard that finishes its messages.
 #[derive(Debug, Default)]
 pub struct Receipts {

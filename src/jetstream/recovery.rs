@@ -12,12 +12,14 @@ use std::collections::HashMap;
 use serde_json::json;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::batch::{Answer, Inbox};
+use super::batch::{self, Answer};
 use super::direct::Direct;
 use super::guard::Doubt;
+use super::inbox::Inbox;
+use super::protocol::Protocol;
 use super::receipts::Refusal;
 use super::shard::Shard;
-use super::wire::Reply;
+use super::wire::{Heard, Reply};
 use super::{ReadError, Stored};
 
 const ID: &str = "Jw-Id";
@@ -47,7 +49,9 @@ impl Shard {
             return Ok(());
         }
         let mut stored = 0;
-        for batch in batches {
+        // Of an atomic batch all is stored, or nothing: there is nothing to close.
+        let open = (self.protocol == Protocol::Fast).then_some(batches);
+        for batch in open.into_iter().flatten() {
             if let Some(all) = self.close(inbox, batch).await? {
                 stored = stored.max(all.saturating_sub(finished));
                 if all == 0 {
@@ -84,19 +88,21 @@ impl Shard {
         let (Some(wire), Some(subject)) = (&mut self.wire, subject) else {
             return Err("no connection".to_owned());
         };
-        let (number, end) = Inbox::close();
+        let (number, end) = batch::close();
         let reply = Reply {
-            start: &inbox.start(batch),
+            start: &batch::start(inbox, batch),
             number: number as u64,
             end,
         };
-        wire.ask(&subject, &reply);
+        wire.ask(&subject, reply);
         let answered = timeout_at(deadline, async {
             wire.flush().await.map_err(|error| error.to_string())?;
             loop {
-                let answer = wire.next().await.map_err(|error| error.to_string())?;
-                let (subject, payload) = (&answer.subject, &answer.payload);
-                match inbox.read(batch, subject, answer.no_responders, payload) {
+                let heard = wire.next().await.map_err(|error| error.to_string())?;
+                let Heard::Answer(answer) = heard else {
+                    return Err("publishing is denied".to_owned());
+                };
+                match batch::read(inbox, batch, &answer) {
                     Some(Answer::Committed { stored, .. }) => return Ok(Some(stored)),
                     Some(Answer::Unknown(asked)) if asked == number => return Ok(None),
                     Some(Answer::Broken(reason)) => return Err(reason),

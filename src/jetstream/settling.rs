@@ -5,92 +5,183 @@ use std::sync::atomic::Ordering;
 use tokio::time::{Instant, timeout_at};
 
 use super::Refusal;
-use super::batch::{Answer, Inbox};
+use super::batch::{self, Answer};
+use super::inbox::Inbox;
 use super::publisher::Outgoing;
 use super::shard::{End, Shard};
-use super::wire::Once;
+use super::wire::{Dispatch, Heard, Once, Reply};
 use crate::message::{Message, Subject};
 
 impl Shard {
+    /// Sends `count` messages as one fast batch and waits until it has ended.
+    pub(super) async fn publish_fast(&mut self, inbox: &Inbox, count: usize) -> End {
+        let first = self.first_once(count).await;
+        let start = batch::start(inbox, self.batches);
+        let dispatch = |number: usize| Dispatch {
+            reply: Some(Reply {
+                start: &start,
+                number: number as u64,
+                end: batch::end(number, count),
+            }),
+            once: first.of(number),
+            place: None,
+        };
+        match self.send(count, dispatch).await {
+            Ok(()) => self.await_commit(inbox, count, first).await,
+            Err(reason) => End::Again(reason),
+        }
+    }
+
     /// Finishes messages as answers say so, until the batch has ended.
-    pub(super) async fn await_commit(&mut self, inbox: &Inbox, count: usize, first: Once) -> End {
-        let (mut finished, is_guarded) = (0, first != Once::Id);
-        let mut deadline = Instant::now() + self.ack_timeout;
+    async fn await_commit(&mut self, inbox: &Inbox, count: usize, first: Once) -> End {
+        let (mut finished, mut is_denied) = (0, false);
+        let mut deadline = self.deadline();
         loop {
-            let answer = match self.next_answer(inbox, deadline).await {
-                Ok(answer) => answer,
+            let answer = match self.hear(deadline).await {
+                Ok(Heard::Answer(answer)) => batch::read(inbox, self.batches, &answer),
+                Ok(Heard::Denied(subject)) if self.refuse_denied(&subject, count - finished) => {
+                    if self.is_front_refused() && finished == 0 {
+                        // A batch without its first message has not begun, and has no answer.
+                        return self.nothing_stored(count);
+                    }
+                    is_denied = true;
+                    self.ask_to_close(inbox);
+                    continue;
+                }
+                Ok(Heard::Denied(_)) => continue,
                 Err(reason) => return End::Again(reason),
             };
             match answer {
                 None => {}
-                // Sent before the refusal, too, of one that may be stored already and is with the leader alone.
+                // Sent before the refusal, too, of one that is alone.
                 Some(Answer::Stored(_)) if count == 1 => {}
                 Some(Answer::Stored(stored)) => {
                     let copies = self.finish_stored(stored.min(count), &mut finished);
-                    deadline = Instant::now() + self.ack_timeout;
+                    deadline = self.deadline();
                     self.publish_live(copies, deadline).await;
                 }
                 Some(Answer::Committed { stored, sequence }) => {
-                    self.stored_sequence.fetch_max(sequence, Ordering::Release);
-                    if stored == count && sequence > 0 {
-                        let closing = self.guards.closing.take();
-                        self.guards.last = closing.map(|subject| (subject, sequence));
-                    }
-                    let copies = self.finish_stored(stored.min(count), &mut finished);
-                    self.publish_live(copies, Instant::now() + self.ack_timeout)
-                        .await;
-                    // One that was sent alone may still be in doubt from before.
-                    if self.guards.end(self.batches) && (count > 1 || is_guarded) {
-                        self.not_stored(count - finished);
-                    }
-                    return match stored >= count || self.is_front_refused() {
-                        true => End::Done,
-                        false => End::Again(format!("{stored} of {count} stored")),
-                    };
-                }
-                // It may be the guard that is refused: the batch is sent again without it.
-                Some(Answer::Refused {
-                    number: 1,
-                    refusal: Refusal::Refused(_),
-                }) if is_guarded => {
-                    if self.guards.end(self.batches) {
-                        self.not_stored(count);
-                    }
-                    return End::Done;
+                    return self.committed(stored, sequence, count, finished).await;
                 }
                 Some(Answer::Refused { number, refusal }) => {
-                    let index = number.wrapping_sub(1).wrapping_sub(finished);
-                    if let Some(outgoing) = self.unfinished.get_mut(index) {
-                        outgoing.refusal = Some(refusal);
-                    }
-                    // A batch that ends before its first unfinished message has nothing more to say.
-                    if index == 0 && self.guards.end(self.batches) {
-                        self.not_stored(count - finished);
-                    }
-                    if index == 0 || number == count {
-                        return End::Done;
+                    let is_guarded = first != Once::Id;
+                    if let Some(end) = self.refused(number, refusal, count, finished, is_guarded) {
+                        return end;
                     }
                 }
+                // What is missing is the denied message; what is stored before it is about to be said.
+                Some(Answer::Gap(_) | Answer::Unknown(_)) if is_denied => {}
                 Some(Answer::Unknown(_)) => return End::Again("unknown batch".to_owned()),
                 Some(Answer::Gap(reason) | Answer::Broken(reason)) => return End::Again(reason),
             }
         }
     }
 
-    /// The next answer to the open batch; none if it is to another one.
-    async fn next_answer(
+    /// The batch is over, with so many of its messages.
+    async fn committed(
         &mut self,
-        inbox: &Inbox,
-        deadline: Instant,
-    ) -> Result<Option<Answer>, String> {
+        stored: usize,
+        sequence: u64,
+        count: usize,
+        mut finished: usize,
+    ) -> End {
+        match stored == count && sequence > 0 {
+            true => self.closed_at(sequence),
+            false => self.stored_up_to(sequence),
+        }
+        let copies = self.finish_stored(stored.min(count), &mut finished);
+        self.publish_live(copies, self.deadline()).await;
+        if self.guards.end(self.batches) {
+            self.not_stored(count - finished);
+        }
+        match stored >= count || self.is_front_refused() {
+            true => End::Done,
+            false => End::Again(format!("{stored} of {count} stored")),
+        }
+    }
+
+    /// A message is refused; gives how the batch ended, if it has nothing more to say.
+    fn refused(
+        &mut self,
+        number: usize,
+        refusal: Refusal,
+        count: usize,
+        finished: usize,
+        is_guarded: bool,
+    ) -> Option<End> {
+        // It may be the guard that is refused: the batch is sent again without it.
+        if number == 1 && is_guarded && matches!(refusal, Refusal::Refused(_)) {
+            return Some(self.nothing_stored(count));
+        }
+        let index = number.wrapping_sub(1).wrapping_sub(finished);
+        if let Some(outgoing) = self.unfinished.get_mut(index) {
+            outgoing.refusal = Some(refusal);
+        }
+        // A batch that ends before its first unfinished message has nothing more to say.
+        if index == 0 && self.guards.end(self.batches) {
+            self.not_stored(count - finished);
+        }
+        (index == 0 || number == count).then_some(End::Done)
+    }
+
+    /// The batch did not begin, nor will.
+    pub(super) fn nothing_stored(&mut self, count: usize) -> End {
+        if self.guards.end(self.batches) {
+            self.not_stored(count);
+        }
+        End::Done
+    }
+
+    /// Refuses those of the next `count` messages that have a subject to which we may not publish; gives whether there are any.
+    pub(super) fn refuse_denied(&mut self, subject: &str, count: usize) -> bool {
+        let batch = self.unfinished.iter_mut().take(count);
+        let denied = batch.filter(|outgoing| *outgoing.message.subject == *subject);
+        let refused = denied.map(|outgoing| outgoing.refusal = Some(Refusal::denied(subject)));
+        refused.count() > 0
+    }
+
+    /// Asks what of the open batch is stored: its last message may be one that did not come.
+    fn ask_to_close(&mut self, inbox: &Inbox) {
+        let (number, end) = batch::close();
+        let reply = Reply {
+            start: &batch::start(inbox, self.batches),
+            number: number as u64,
+            end,
+        };
+        if let (Some(wire), Some(front)) = (&mut self.wire, self.unfinished.front()) {
+            // It leaves while the answer is waited for.
+            wire.ask(&front.message.subject, reply);
+        }
+    }
+
+    /// The stream has a message with this sequence.
+    pub(super) fn stored_up_to(&self, sequence: u64) {
+        self.stored_sequence.fetch_max(sequence, Ordering::Release);
+    }
+
+    /// The same of the last message of the batch.
+    pub(super) fn closed_at(&mut self, sequence: u64) {
+        self.stored_up_to(sequence);
+        let closing = self.guards.closing.take();
+        self.guards.last = closing.map(|subject| (subject, sequence));
+    }
+
+    /// Until when an answer is waited for.
+    pub(super) fn deadline(&self) -> Instant {
+        Instant::now() + self.ack_timeout
+    }
+
+    /// What the server says next.
+    ///
+    /// # Errors
+    /// Nothing in time, or the connection was lost.
+    pub(super) async fn hear(&mut self, deadline: Instant) -> Result<Heard, String> {
         let wire = self.wire.as_mut().ok_or("no connection")?;
-        let Ok(answer) = timeout_at(deadline, wire.next()).await else {
+        let Ok(heard) = timeout_at(deadline, wire.next()).await else {
             self.stall();
             return Err("no answer in time".to_owned());
         };
-        let answer = answer.map_err(|error| format!("the connection was lost: {error}"))?;
-        let (subject, payload) = (&answer.subject, &answer.payload);
-        Ok(inbox.read(self.batches, subject, answer.no_responders, payload))
+        heard.map_err(|error| format!("the connection was lost: {error}"))
     }
 
     /// Finishes the batch's messages up to `stored`, and gives those that are to be copied; `finished` counts those that
@@ -140,9 +231,13 @@ impl Shard {
         let Some(wire) = self.wire.as_mut().filter(|_| !copies.is_empty()) else {
             return;
         };
+        // No stream takes them, so no id is looked up.
+        let copied = Dispatch {
+            once: Once::Batch,
+            ..Dispatch::default()
+        };
         for (subject, message) in &copies {
-            // No stream takes them, so no id is looked up.
-            wire.publish(subject, message, None, Once::Batch);
+            wire.publish(subject, message, &copied);
         }
         // What is wrong shows with the next batch.
         if let Ok(Ok(())) = timeout_at(deadline, wire.flush()).await {

@@ -2,8 +2,8 @@
 //!
 //! Invariants: one batch is open at a time; messages are finished from the front only, each exactly once; a message
 //! that may be stored without our knowing is never sent again after the retry budget, since the server's
-//! duplicate window might have forgotten it; and before that, on a replicated stream, only in a batch of its own: in a larger
-//! one the server takes a duplicate for stored even if the original is with the stream's leader alone, and lost with it.
+//! duplicate window might have forgotten it; and before that, on a replicated stream, only by itself: in a batch the server takes
+//! a duplicate for stored even if the original is with the stream's leader alone, and lost with it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,11 +17,12 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::batch::{self, Inbox};
 use super::fence::{self, Fence};
 use super::guard::Guards;
+use super::inbox::Inbox;
+use super::protocol::Protocol;
 use super::publisher::{Metrics, Outgoing};
-use super::wire::{Once, Reply, Wire};
+use super::wire::{Dispatch, Wire};
 use super::{Claimant, Link, Refusal, provision};
 use crate::message::Headers;
 use crate::telemetry;
@@ -34,7 +35,10 @@ const BACKOFF_MAX: Duration = Duration::from_secs(1);
 
 pub(super) struct Shard {
     pub(super) stream: Arc<str>,
+    pub(super) protocol: Protocol,
     pub(super) link: Link,
+    /// Which connection of the link it was that stood when the next batch was begun.
+    pub(super) connects: u64,
     /// None: nobody else publishes for the same devices, or it does so under the same ids.
     pub(super) fence: Option<Arc<dyn Fence>>,
     pub(super) queue: mpsc::Receiver<Outgoing>,
@@ -121,7 +125,7 @@ impl Shard {
 
     fn take_queued(&mut self) {
         // One more than a batch has: it says whether the next batch may have a guard.
-        while self.unfinished.len() <= batch::MESSAGES_MAX {
+        while self.unfinished.len() <= self.protocol.messages_max() {
             let Ok(next) = self.queue.try_recv() else {
                 break;
             };
@@ -145,8 +149,8 @@ impl Shard {
             return End::Again(reason);
         }
         self.refuse_too_large();
-        let connects = self.link.connects();
-        if self.is_deaf(connects) {
+        self.connects = self.link.connects();
+        if self.is_deaf() {
             self.stall();
             return End::Again("NATS is away".to_owned());
         }
@@ -154,38 +158,23 @@ impl Shard {
         if self.is_front_refused() {
             self.abandon();
         }
-        let count = self.next_batch().await;
+        let (protocol, count) = self.next_batch().await;
         if count == 0 {
             return End::Done;
         }
         self.batches += 1;
         self.metrics.batches.inc();
-        let first = self.first_once(count).await;
-        let mut state = self.link.state.clone();
-        let before = *state.borrow_and_update();
-        if self.is_deaf(connects) {
-            return End::Again("NATS was away".to_owned());
-        }
-        let is_fenced = self.fence.is_some();
-        let sent = tokio::select! {
-            biased;
-            // With a server that reads nothing, buffers fill up and sending waits.
-            sent = timeout(self.ack_timeout, self.send(inbox, count, first)) => sent,
-            _changed = state.wait_for(|now| *now != before), if is_fenced => {
-                return End::Again("NATS is away".to_owned());
-            }
-        };
-        match sent {
-            Ok(Ok(())) => self.await_commit(inbox, count, first).await,
-            Ok(Err(error)) => End::Again(error.to_string()),
-            Err(_) => End::Again("the connection takes nothing more".to_owned()),
+        match protocol {
+            Protocol::Fast => self.publish_fast(inbox, count).await,
+            Protocol::Atomic => self.publish_whole(inbox, count).await,
+            Protocol::Single => self.publish_wave(inbox, count).await,
         }
     }
 
     /// Whether others may have found the node deaf and taken its devices, which their messages must not follow: it listens to them
     /// over the other connection, and that may be lost while the shard's own stands.
-    fn is_deaf(&self, connects: u64) -> bool {
-        self.fence.is_some() && !(self.link.is_connected() && self.link.connects() == connects)
+    fn is_deaf(&self) -> bool {
+        self.fence.is_some() && !(self.link.is_connected() && self.link.connects() == self.connects)
     }
 
     /// A connection for the next batch: the one there is, or a new one.
@@ -203,7 +192,8 @@ impl Shard {
     /// than MQTT's properties did. Asked at each batch, because the next server may take less.
     fn refuse_too_large(&mut self) {
         let max = (self.wire.as_ref()).map_or(usize::MAX, Wire::payload_max);
-        for outgoing in self.unfinished.iter_mut().take(batch::MESSAGES_MAX) {
+        let looked_at = self.protocol.messages_max();
+        for outgoing in self.unfinished.iter_mut().take(looked_at) {
             let bytes = outgoing.message.wire_bytes();
             if bytes > max {
                 let reason = format!("{bytes} bytes with headers, max_payload is {max}");
@@ -217,6 +207,7 @@ impl Shard {
         let Some(fence) = self.fence.clone() else {
             return;
         };
+        let looked_at = self.protocol.messages_max();
         loop {
             let Some(term) = fence.term() else {
                 self.stall();
@@ -224,7 +215,7 @@ impl Shard {
                 continue;
             };
             let mut unconfirmed = Vec::new();
-            for outgoing in self.unfinished.iter_mut().take(batch::MESSAGES_MAX) {
+            for outgoing in self.unfinished.iter_mut().take(looked_at) {
                 match outgoing.claimant() {
                     Some(claimant) if claimant.is_confirmed(term) => {}
                     Some(claimant) if claimant.is_lost() => {
@@ -241,24 +232,36 @@ impl Shard {
         }
     }
 
-    /// How many messages the next batch has.
-    async fn next_batch(&mut self) -> usize {
+    /// How the next messages go, and how many.
+    async fn next_batch(&mut self) -> (Protocol, usize) {
+        let fits = self.batch_messages();
         if let Some(doubt) = &self.guards.doubt {
-            return self.batch_messages().min(doubt.count);
+            return (self.protocol, fits.min(doubt.count));
         }
-        match self.doubt_goes_alone().await {
-            true => 1,
-            false => self.cut(self.batch_messages()).await,
+        if self.doubt_goes_singly().await {
+            let in_doubt = self.unfinished.iter().take(fits);
+            let in_doubt = in_doubt.take_while(|outgoing| outgoing.sent_at.is_some());
+            let count = in_doubt.count();
+            return (Protocol::Single, self.spread(count));
+        }
+        match self.protocol {
+            Protocol::Single => (Protocol::Single, self.spread(fits)),
+            Protocol::Atomic if fits == 1 => (Protocol::Single, 1),
+            batches => (batches, self.cut(fits).await),
         }
     }
 
-    /// Whether the next message may be stored already on a replicated stream; what is in doubt is in front of what was never
-    /// sent. The stream is asked, since an operator may have changed it; without an answer it counts as replicated.
-    async fn doubt_goes_alone(&mut self) -> bool {
+    /// Whether the next message may be stored already, and a batch with it would say too much or be refused: on a replicated
+    /// stream, and in an atomic batch. What is in doubt is in front of what was never sent. The stream is asked, since an operator
+    /// may have changed it; without an answer it counts as replicated.
+    async fn doubt_goes_singly(&mut self) -> bool {
         let front = self.unfinished.front();
         if front.is_none_or(|front| front.sent_at.is_none() || front.refusal.is_some()) {
             self.replicated = None;
             return false;
+        }
+        if self.protocol != Protocol::Fast {
+            return true;
         }
         if self.replicated.is_none() {
             let replicas = provision::replicas(&self.link, &self.stream);
@@ -274,7 +277,7 @@ impl Shard {
         let mut bytes = 0;
         self.unfinished
             .iter()
-            .take(batch::MESSAGES_MAX)
+            .take(self.protocol.messages_max())
             .take_while(|outgoing| outgoing.refusal.is_none())
             .take_while(|outgoing| {
                 let fits = bytes == 0 || bytes + outgoing.bytes as usize <= BATCH_BYTES_MAX;
@@ -284,24 +287,45 @@ impl Shard {
             .count()
     }
 
-    async fn send(&mut self, inbox: &Inbox, count: usize, first: Once) -> io::Result<()> {
-        let others = match first {
-            Once::Id => Once::Id,
-            Once::Guard(_) | Once::Batch => Once::Batch,
+    /// Sends the next `count` messages, each as its number says; what was not sent then is in doubt like what was.
+    ///
+    /// # Errors
+    /// Why not, or not all of them.
+    pub(super) async fn send<'d>(
+        &mut self,
+        count: usize,
+        dispatch: impl Fn(usize) -> Dispatch<'d>,
+    ) -> Result<(), String> {
+        let mut state = self.link.state.clone();
+        let before = *state.borrow_and_update();
+        if self.is_deaf() {
+            return Err("NATS was away".to_owned());
+        }
+        let is_fenced = self.fence.is_some();
+        let limit = self.ack_timeout;
+        let sent = tokio::select! {
+            biased;
+            // With a server that reads nothing, buffers fill up and sending waits.
+            sent = timeout(limit, self.write(count, dispatch)) => sent,
+            _changed = state.wait_for(|now| *now != before), if is_fenced => {
+                return Err("NATS is away".to_owned());
+            }
         };
+        let sent = sent.map_err(|_elapsed| "the connection takes nothing more".to_owned())?;
+        sent.map_err(|error| error.to_string())
+    }
+
+    async fn write<'d>(
+        &mut self,
+        count: usize,
+        dispatch: impl Fn(usize) -> Dispatch<'d>,
+    ) -> io::Result<()> {
         let now = Instant::now();
         let wire = self.wire.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-        let start = inbox.start(self.batches);
         for (number, outgoing) in (1..).zip(self.unfinished.iter_mut().take(count)) {
             outgoing.sent_at.get_or_insert(now);
-            let reply = Reply {
-                start: &start,
-                number: number as u64,
-                end: Inbox::end(number, count),
-            };
             let message = &outgoing.message;
-            let once = if number == 1 { first } else { others };
-            wire.publish(&message.subject, message, Some(&reply), once);
+            wire.publish(&message.subject, message, &dispatch(number));
         }
         wire.flush().await
     }

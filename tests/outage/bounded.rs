@@ -54,6 +54,8 @@ struct Site {
     outage: Duration,
     /// Memory of the gateway under load, in MiB.
     before: u64,
+    /// PUBACKs a second under load.
+    rate: f64,
 }
 
 /// Memory of the gateway while it waited, in MiB.
@@ -93,7 +95,9 @@ impl Site {
         for device in flooders {
             connected.push(Flooder::connect(&rig, device).await);
         }
-        fleet.pubacks_more((devices * WINDOW) as u64).await;
+        let (more, started) = ((devices * WINDOW) as u64, Instant::now());
+        fleet.pubacks_more(more).await;
+        let rate = more as f64 / started.elapsed().as_secs_f64();
         let (before, _) = rig.gateway_mib();
         Self {
             test,
@@ -102,6 +106,7 @@ impl Site {
             flooders: connected,
             outage,
             before,
+            rate,
         }
     }
 
@@ -136,10 +141,14 @@ impl Site {
         let Self {
             test, rig, fleet, ..
         } = self;
-        fleet.pubacks_more(1).await;
-        let first = back.elapsed();
-        fleet.every_device_goes_on().await;
+        let tenths = fleet.tenths_until_every_device_goes_on(back).await;
         let all = back.elapsed();
+        println!(
+            "{test}: PUBACKs in each tenth of a second {tenths:?}, before {} a second",
+            self.rate
+        );
+        let first = Duration::from_millis(100)
+            * u32::try_from(tenths.iter().position(|n| *n > 0).unwrap() + 1).unwrap();
 
         let devices = rig.devices.len() as u64;
         let ceiling = self.before

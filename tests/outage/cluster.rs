@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::fleet::{Fleet, Journal};
-use super::rig::{DEVICES, PAYLOAD_BYTES, add_devices, database_url};
+use super::rig::{DEVICES, PAYLOAD_BYTES, Publishing, add_devices, database_url};
 use super::support::{
     DemoDevice, Gateway, NatsCluster, Random, RunOptions, SERVERS, goes_on, lasting,
 };
@@ -30,7 +30,7 @@ struct Rig {
 
 impl Rig {
     /// Every stream has three replicas, by the operator's own file.
-    async fn start() -> Self {
+    async fn start(publishing: Publishing) -> Self {
         let nats = NatsCluster::start().await;
         let state = tempfile::tempdir().unwrap();
         let rules = state.path().join("rules.toml");
@@ -43,7 +43,7 @@ impl Rig {
             "DLQ",
         ]
         .map(|name| format!("[[stream]]\nname = \"{name}\"\nnum_replicas = {SERVERS}\n"));
-        std::fs::write(&rules, replicas.concat()).unwrap();
+        std::fs::write(&rules, replicas.concat() + publishing.rules()).unwrap();
         let database_url = database_url(&state);
         let devices = add_devices(&database_url, DEVICES);
         let options = RunOptions {
@@ -91,7 +91,7 @@ impl Rig {
 #[tokio::test]
 async fn a_message_that_only_the_leader_has_is_not_acknowledged() {
     const TEST: &str = "followers killed, then the leader";
-    let mut rig = Rig::start().await;
+    let mut rig = Rig::start(Publishing::Fast).await;
     let fleet = rig.fleet().await;
     let (started, mut rounds) = (Instant::now(), 0);
     let mut early = 0;
@@ -130,11 +130,12 @@ async fn a_message_that_only_the_leader_has_is_not_acknowledged() {
     assert_eq!(verdict.published, verdict.pubacked, "all is answered");
 }
 
-#[tokio::test]
-async fn servers_of_a_replicated_stream_fail_in_turn() {
-    const TEST: &str = "cluster";
-    let mut random = Random::new(TEST);
-    let mut rig = Rig::start().await;
+each_protocol!(servers_of_a_replicated_stream_fail_in_turn);
+
+async fn servers_of_a_replicated_stream_fail_in_turn(publishing: Publishing) {
+    let test = &format!("cluster, {publishing:?}");
+    let mut random = Random::new(test);
+    let mut rig = Rig::start(publishing).await;
     let fleet = rig.fleet().await;
     let (started, mut rounds) = (Instant::now(), 0);
     while goes_on(started, rounds, FAULTS.len() - 1) {
@@ -177,17 +178,17 @@ async fn servers_of_a_replicated_stream_fail_in_turn() {
         }
         fleet.every_device_goes_on().await;
         println!(
-            "{TEST}: {fault:?}: every device goes on after {:.1?}",
+            "{test}: {fault:?}: every device goes on after {:.1?}",
             begun.elapsed()
         );
         rounds += 1;
     }
     let (verdict, _) = rig.judge(fleet).await;
     println!(
-        "{TEST}: {rounds} faults, {} batches sent again",
+        "{test}: {rounds} faults, {} batches sent again",
         rig.retries().await
     );
-    verdict.hold(TEST);
+    verdict.hold(test);
     assert_eq!(
         verdict.connections_lost, 0,
         "devices keep their connections"

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -122,6 +122,26 @@ impl Fleet {
             }
         })
         .await;
+    }
+
+    /// Waits until every device has got a PUBACK more than now; gives how many all have got in each tenth of a second since
+    /// `start`.
+    pub(crate) async fn tenths_until_every_device_goes_on(&self, start: Instant) -> Vec<u64> {
+        let (before, mut tenths, mut seen) = (self.each(), Vec::new(), 0);
+        eventually("every device has another PUBACK", async || {
+            let now = self.each();
+            let total = now.iter().sum::<u64>() - before.iter().sum::<u64>();
+            let tenth = usize::try_from(start.elapsed().as_millis() / 100).unwrap();
+            tenths.resize(tenths.len().max(tenth + 1), 0);
+            tenths[tenth] += total - seen;
+            seen = total;
+            match now.iter().zip(&before).all(|(now, before)| now > before) {
+                true => Ok(()),
+                false => Err(format!("{now:?} after {before:?}")),
+            }
+        })
+        .await;
+        tenths
     }
 
     /// Sends nothing new, waits until all is answered, and gives what the devices remember.

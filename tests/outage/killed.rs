@@ -2,16 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use super::rig::Rig;
+use super::rig::{Publishing, Rig};
 use super::support::{Gateway, Random, goes_on};
 
 /// Between two kills of the fast form.
 const PUBACKS_BETWEEN: u64 = 2_000;
 
-#[tokio::test]
-async fn nats_server_killed_ten_times_under_load() {
-    const TEST: &str = "nats-server killed";
-    let mut rig = Rig::start(&[]).await;
+each_protocol!(
+    nats_server_killed_ten_times_under_load,
+    both_killed_at_random_moments
+);
+
+async fn nats_server_killed_ten_times_under_load(publishing: Publishing) {
+    let test = &format!("nats-server killed, {publishing:?}");
+    let mut rig = Rig::publishing(publishing).await;
     let fleet = rig.fleet().await;
     let (started, mut rounds) = (Instant::now(), 0);
     let (mut down, mut resumed) = (Vec::new(), Vec::new());
@@ -28,11 +32,11 @@ async fn nats_server_killed_ten_times_under_load() {
     }
     let (verdict, _) = rig.judge(fleet).await;
     println!(
-        "{TEST}: {rounds} times; from kill to the next PUBACK of every device {}; from nats-server ready {}",
+        "{test}: {rounds} times; from kill to the next PUBACK of every device {}; from nats-server ready {}",
         spread(&mut down),
         spread(&mut resumed)
     );
-    verdict.hold(TEST);
+    verdict.hold(test);
     assert_eq!(
         verdict.connections_lost, 0,
         "devices keep their connections"
@@ -68,11 +72,10 @@ async fn gateway_killed_under_load() {
     );
 }
 
-#[tokio::test]
-async fn both_killed_at_random_moments() {
-    const TEST: &str = "both killed";
-    let mut random = Random::new(TEST);
-    let mut rig = Rig::start(&[]).await;
+async fn both_killed_at_random_moments(publishing: Publishing) {
+    let test = &format!("both killed, {publishing:?}");
+    let mut random = Random::new(test);
+    let mut rig = Rig::publishing(publishing).await;
     let fleet = rig.fleet().await;
     let (started, mut rounds) = (Instant::now(), 0);
     while goes_on(started, rounds, 6) {
@@ -103,8 +106,8 @@ async fn both_killed_at_random_moments() {
     }
     fleet.every_device_goes_on().await;
     let (verdict, _) = rig.judge(fleet).await;
-    println!("{TEST}: {rounds} rounds in {:?}", started.elapsed());
-    verdict.hold(TEST);
+    println!("{test}: {rounds} rounds in {:?}", started.elapsed());
+    verdict.hold(test);
 }
 
 /// Smallest, median and largest.

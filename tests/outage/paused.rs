@@ -3,13 +3,14 @@
 use std::time::{Duration, Instant};
 
 use super::fleet::Fleet;
-use super::rig::{Rig, topic};
+use super::rig::{Publishing, Rig, topic};
 use super::support::{DemoDevice, Device, Protocol, Publish, Wire, eventually, lasting, packet};
 
-#[tokio::test]
-async fn what_was_sent_again_to_a_paused_server_is_stored_once() {
-    const TEST: &str = "nats-server paused";
-    let rig = Rig::start(&[]).await;
+each_protocol!(what_was_sent_again_to_a_paused_server_is_stored_once);
+
+async fn what_was_sent_again_to_a_paused_server_is_stored_once(publishing: Publishing) {
+    let test = &format!("nats-server paused, {publishing:?}");
+    let rig = Rig::publishing(publishing).await;
     let fleet = rig.fleet().await;
     fleet.pubacks_more(5_000).await;
     let (before, _) = rig.gateway_mib();
@@ -32,9 +33,9 @@ async fn what_was_sent_again_to_a_paused_server_is_stored_once() {
     let (after, highest) = rig.gateway_mib();
     let (verdict, _) = rig.judge(fleet).await;
     println!(
-        "{TEST}: 8 s, {retries} batches sent again; RSS {before} MiB before, {after} MiB after, {highest} MiB at most"
+        "{test}: 8 s, {retries} batches sent again; RSS {before} MiB before, {after} MiB after, {highest} MiB at most"
     );
-    verdict.hold(TEST);
+    verdict.hold(test);
     assert_eq!(
         verdict.connections_lost, 0,
         "devices keep their connections"

@@ -14,6 +14,30 @@ pub(crate) const DEVICES: usize = 20;
 /// Payload of a fleet's messages.
 pub(crate) const PAYLOAD_BYTES: usize = 100;
 
+/// How the gateway brings uplinks into their stream, by the operator's own declaration of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Publishing {
+    /// As declared without a word of the operator: fast batches.
+    Fast,
+    /// Atomic batches.
+    Atomic,
+    /// Messages one by one.
+    Single,
+}
+
+impl Publishing {
+    /// What an operator writes for it into a file of rules.
+    pub(crate) fn rules(self) -> &'static str {
+        match self {
+            Self::Fast => "",
+            Self::Atomic => {
+                "[[stream]]\nname = \"DEVICE_UP\"\nallow_batched = false\nallow_atomic = true\n"
+            }
+            Self::Single => "[[stream]]\nname = \"DEVICE_UP\"\nallow_batched = false\n",
+        }
+    }
+}
+
 /// The servers of one test.
 pub(crate) struct Rig {
     pub(crate) nats: NatsServer,
@@ -34,27 +58,38 @@ impl Rig {
     /// The same with so many devices.
     pub(crate) async fn of(devices: usize, environment: &[(&str, &str)]) -> Self {
         let nats = NatsServer::start().await;
-        Self::with(nats, None, devices, environment).await
+        Self::with(nats, None, devices, Publishing::Fast, environment).await
+    }
+
+    /// Starts both; uplinks go in this way.
+    pub(crate) async fn publishing(publishing: Publishing) -> Self {
+        let nats = NatsServer::start().await;
+        Self::with(nats, None, DEVICES, publishing, &[]).await
     }
 
     /// The same with a proxy between them.
-    pub(crate) async fn behind_proxy(environment: &[(&str, &str)]) -> Self {
+    pub(crate) async fn behind_proxy(publishing: Publishing) -> Self {
         let nats = NatsServer::start().await;
         let proxy = FaultProxy::start(SocketAddr::from(([127, 0, 0, 1], nats.port()))).await;
-        Self::with(nats, Some(proxy), DEVICES, environment).await
+        Self::with(nats, Some(proxy), DEVICES, publishing, &[]).await
     }
 
     async fn with(
         nats: NatsServer,
         proxy: Option<FaultProxy>,
         devices: usize,
+        publishing: Publishing,
         environment: &[(&str, &str)],
     ) -> Self {
         let state = tempfile::tempdir().unwrap();
         let database_url = database_url(&state);
         let devices = add_devices(&database_url, devices);
-        let environment: Vec<(String, String)> = environment
-            .iter()
+        let rules = state.path().join("rules.toml");
+        std::fs::write(&rules, publishing.rules()).unwrap();
+        let rules = rules.display().to_string();
+        let rules = ("JETWAY_RULES_FILE", &*rules);
+        let environment: Vec<(String, String)> = std::iter::once(&rules)
+            .chain(environment)
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
         let options = options(&nats, proxy.as_ref(), &state, &environment);

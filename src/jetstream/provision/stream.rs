@@ -194,7 +194,7 @@ async fn reconcile(
     }
 }
 
-/// What must be so, declared or not: batches where we declare them, and an acknowledgement that means stored.
+/// What must be so, declared or not: batches where we declare them, ids kept as long as declared, and an acknowledgement that means stored.
 fn check(
     name: &str,
     wanted: &Value,
@@ -212,14 +212,18 @@ fn check(
         });
     }
     let flag = |config: &Value, key: &str| config.get(key).and_then(Value::as_bool) == Some(true);
-    if flag(wanted, "allow_batched") && !flag(actual, "allow_batched") {
-        return Err(Error::Stream {
-            stream: name.to_owned(),
-            reason: "allow_batched is off and the gateway publishes in batches; set nats.apply = true to turn it on".to_owned(),
-        });
+    for key in ["allow_batched", "allow_atomic"] {
+        if flag(wanted, key) && !flag(actual, key) {
+            return Err(Error::Stream {
+                stream: name.to_owned(),
+                reason: format!(
+                    "{key} is off and it is declared to be on; set nats.apply = true to turn it on, or declare {key} = false to publish without"
+                ),
+            });
+        }
     }
     let window = |config: &Value| config.get("duplicate_window").and_then(Value::as_u64);
-    if flag(wanted, "allow_batched") && window(actual) < window(wanted) {
+    if window(actual) < window(wanted) {
         return Err(Error::Stream {
             stream: name.to_owned(),
             reason: "duplicate_window is shorter than declared and what the gateway sends again could be stored twice; set nats.apply = true to change it".to_owned(),
@@ -314,10 +318,13 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_without_batches_is_refused() {
-        let wanted = json!({"allow_batched": true});
-        assert!(check("UP", &wanted, &json!({}), false).is_err());
-        assert!(check("UP", &wanted, &wanted, false).is_ok());
+    fn a_stream_without_declared_batches_is_refused() {
+        for key in ["allow_batched", "allow_atomic"] {
+            let wanted = json!({key: true});
+            assert!(check("UP", &wanted, &json!({}), false).is_err());
+            assert!(check("UP", &wanted, &wanted, false).is_ok());
+            assert!(check("UP", &json!({key: false}), &json!({}), false).is_ok());
+        }
     }
 
     #[test]

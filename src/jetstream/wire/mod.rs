@@ -14,7 +14,7 @@ use bytes::Bytes;
 use bytestring::ByteString;
 
 pub(super) use connect::Access;
-pub(super) use frame::{Once, Reply};
+pub(super) use frame::{Dispatch, Once, Place, Reply};
 pub(super) use open::Wire;
 
 /// An answer on the subject that was subscribed to.
@@ -24,4 +24,12 @@ pub(super) struct Answer {
     /// Nobody takes messages of that subject.
     pub(super) no_responders: bool,
     pub(super) payload: Bytes,
+}
+
+/// What a server says to a shard.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Heard {
+    Answer(Answer),
+    /// We may not publish to this subject.
+    Denied(ByteString),
 }

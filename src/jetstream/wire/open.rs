@@ -8,9 +8,9 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use super::Answer;
+use super::Heard;
 use super::connect::{Access, Greeting};
-use super::frame::{self, Once, Reply};
+use super::frame::{self, Dispatch, Reply};
 use super::reading::{Frame, Info, Reading};
 use crate::message::{Headers, Message};
 
@@ -62,17 +62,20 @@ impl Wire {
         &mut self,
         subject: &str,
         message: &Message,
-        reply: Option<&Reply<'_>>,
-        once: Once,
+        dispatch: &Dispatch<'_>,
     ) {
         let message = (subject, &message.headers, &*message.payload);
-        frame::publish(&mut self.outbound, message, reply, once);
+        frame::publish(&mut self.outbound, message, dispatch);
     }
 
     /// The same of a message that has nothing but where its answer goes.
-    pub(in crate::jetstream) fn ask(&mut self, subject: &str, reply: &Reply<'_>) {
+    pub(in crate::jetstream) fn ask(&mut self, subject: &str, reply: Reply<'_>) {
+        let dispatch = Dispatch {
+            reply: Some(reply),
+            ..Dispatch::default()
+        };
         let message = (subject, &Headers::default(), &[][..]);
-        frame::publish(&mut self.outbound, message, Some(reply), Once::Id);
+        frame::publish(&mut self.outbound, message, &dispatch);
     }
 
     /// Writes everything. May be dropped and called again.
@@ -92,22 +95,25 @@ impl Wire {
         Ok(())
     }
 
-    /// The next answer. Pings of the server are answered meanwhile. May be dropped and called again.
+    /// What is heard next. Pings of the server are answered meanwhile. May be dropped and called again.
     ///
     /// # Errors
     /// The connection is over, or the server said why it will be.
-    pub(in crate::jetstream) async fn next(&mut self) -> io::Result<Answer> {
+    pub(in crate::jetstream) async fn next(&mut self) -> io::Result<Heard> {
         loop {
             while let Some(frame) = self.reading.next(&mut self.inbound)? {
                 match frame {
-                    Frame::Message(answer) => return Ok(answer),
+                    Frame::Message(answer) => return Ok(Heard::Answer(answer)),
                     Frame::Ping => self.outbound.extend_from_slice(frame::PONG),
                     Frame::Info(info) => {
                         self.payload_max = info.max_payload.unwrap_or(self.payload_max);
                         self.is_leaving |= info.lame_duck_mode;
                         self.access.learn(&info);
                     }
-                    Frame::Error(words) => return Err(io::Error::other(words)),
+                    Frame::Error(words) => match denied(&words) {
+                        Some(subject) => return Ok(Heard::Denied(subject.into())),
+                        None => return Err(io::Error::other(words)),
+                    },
                     Frame::Pong | Frame::Ok => {}
                 }
             }
@@ -116,6 +122,30 @@ impl Wire {
             if self.socket.read_buf(&mut self.inbound).await? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
+        }
+    }
+}
+
+/// The subject that we may not publish to, if that is what the server says; it keeps the connection then.
+fn denied(words: &str) -> Option<&str> {
+    let subject = words.strip_prefix("Permissions Violation for Publish to \"")?;
+    subject.strip_suffix('"')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_that_is_denied_is_named() {
+        let words = "Permissions Violation for Publish to \"device.up.a\"";
+        assert_eq!(denied(words), Some("device.up.a"));
+        for other in [
+            "Stale Connection",
+            "Permissions Violation for Publish with Reply of \"_jw.ack.1\"",
+            "Permissions Violation for Subscription to \"_jw.ack.1\"",
+        ] {
+            assert_eq!(denied(other), None);
         }
     }
 }
