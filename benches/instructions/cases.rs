@@ -352,7 +352,7 @@ fn session(now: Instant) -> Session {
         id: "session".into(),
         restored: None,
         stored: false,
-        stream: std::sync::Arc::default(),
+        stream: Arc::default(),
     };
     let mut session = Session::new(agreement, &Arc::new(config), start, now);
     drain(&mut session);

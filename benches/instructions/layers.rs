@@ -39,13 +39,17 @@ pub mod jetstream {
 
         /// Writes a message of a guarded batch as a shard does: `number` is its place there, and answers come to `start`.
         pub fn publish(out: &mut BytesMut, start: &str, number: u64, message: &Message) {
-            let reply = frame::Reply {
-                start,
-                number,
-                end: ".1.$FI",
+            let dispatch = frame::Dispatch {
+                reply: Some(frame::Reply {
+                    start,
+                    number,
+                    end: ".1.$FI",
+                }),
+                once: frame::Once::Batch,
+                place: None,
             };
             let message = (&*message.subject, &message.headers, &*message.payload);
-            frame::publish(out, message, Some(&reply), frame::Once::Batch);
+            frame::publish(out, message, &dispatch);
         }
     }
 }
