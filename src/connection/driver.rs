@@ -356,17 +356,5 @@ mod tests {
         assert!(size_of::<Mailbox<Delivery>>() <= 144);
         // With what the runtime adds.
         assert!(bytes_of(serve) <= 64, "{}", bytes_of(serve));
-        eprintln!(
-            size_of::<Driver>(),
-            size_of::<Wire>(),
-            size_of::<Session>(),
-            size_of::<Sender>(),
-            size_of::<Keeper>(),
-            size_of::<Inbound>(),
-            size_of::<Outbound>(),
-            bytes_of(serve),
-            size_of::<Mailbox<Delivery>>(),
-            size_of::<Connection>()
-        );
     }
 }

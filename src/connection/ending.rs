@@ -30,20 +30,6 @@ struct Place {
     _done: oneshot::Sender<()>,
 }
 
-impl Place {
-    /// Returns when it is this connection's turn to leave, or another one waits for that: what is waited for goes first.
-    async fn turn(&self, reason: CloseReason) -> Option<Turn> {
-        if reason == CloseReason::TakenOver {
-            return None;
-        }
-        tokio::select! {
-            biased;
-            () = self.mailbox.commanded() => None,
-            turn = self.shared.ownership.turn_to_leave() => Some(turn),
-        }
-    }
-}
-
 impl Drop for Place {
     fn drop(&mut self) {
         self.shared.registry.leave(&self.tokens, &self.mailbox);
@@ -57,6 +43,12 @@ impl Driver {
     /// takes no more does the socket not wait for that, and the device is not let in until it is (G01).
     pub(super) async fn end(mut self: Box<Self>, reason: CloseReason) {
         let shared = Arc::clone(&self.shared);
+        // Thousands may be cut off at once. Nobody is there to be told, so that all of the end waits for its turn, and connected
+        // devices wait behind a few ends.
+        let turn = match reason {
+            CloseReason::SocketClosed => turn_to_leave(&shared, &self.mailbox).await,
+            _ => None,
+        };
         shared.metrics.close(reason);
         tracing::debug!(connection_id = %self.sender.connection_id, device = %self.sender.device.id, reason = reason.as_str(), "connection ended");
         goodbye::say(&mut self.wire, reason, shared.server_reference.as_ref());
@@ -83,7 +75,7 @@ impl Driver {
             // What it sent stands before its end, and before all that the device sends over its next connection.
             sender.receipts.finished(sender.accepted).await;
             releasing::leave(&place.shared, inbound.released, &sender, forgets_held);
-            say_over(&place, keeper, connection, end, reason).await;
+            say_over(&place, keeper, connection, end, reason, turn).await;
             drop(place);
         });
         let left = async {
@@ -121,6 +113,15 @@ impl Driver {
     }
 }
 
+/// Returns when it is a connection's turn to leave, or another one waits for that: what is waited for goes first.
+async fn turn_to_leave(shared: &Shared, mailbox: &Mailbox<Delivery>) -> Option<Turn> {
+    tokio::select! {
+        biased;
+        () = mailbox.commanded() => None,
+        turn = shared.ownership.turn_to_leave() => Some(turn),
+    }
+}
+
 /// The last word about a connection: its status, its Will and its session, in this order: should the node die in between,
 /// whoever finds the session says it all once more, under the same ids. A connection that was cut off says nothing.
 async fn say_over(
@@ -129,6 +130,7 @@ async fn say_over(
     connection: Arc<Connection>,
     end: End,
     reason: CloseReason,
+    turn: Option<Turn>,
 ) {
     let shared = &*place.shared;
     let Some(mut held) = keeper.finish().await else {
@@ -144,6 +146,9 @@ async fn say_over(
     if let Some(will) = will {
         afterlife::publish_will(shared, &connection, &will).await;
     }
-    let _turn = place.turn(reason).await;
+    let _turn = match reason {
+        CloseReason::SocketClosed | CloseReason::TakenOver => turn,
+        _ => turn_to_leave(shared, &place.mailbox).await,
+    };
     held.settle().await;
 }

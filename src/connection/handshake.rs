@@ -77,8 +77,9 @@ pub(super) async fn handshake(
         admitted,
     } = heard?;
     let entered = match admitted {
-        // Nothing cuts it off: what was begun to be claimed is either held or not, and that must be known.
-        Ok(admitted) => admitted.enter(shared, wire, peer, number).await,
+        // Nothing cuts it off: what was begun to be claimed is either held or not, and that must be known. Boxed, so that it takes
+        // no room while others have their turn.
+        Ok(admitted) => Box::pin(admitted.enter(shared, wire, peer, number)).await,
         Err(refused) => Err((wire, refused)),
     };
     match entered {
@@ -451,5 +452,21 @@ fn will_message(will: Will) -> WillMessage {
             payload: will.payload,
         },
         delay_s: will.delay_interval,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes_of<'a, F>(
+        _: impl Fn(&'a Arc<Shared>, Accepted, u64, &'a CancellationToken) -> F,
+    ) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_device_that_waits_for_its_turn_is_small() {
+        assert!(bytes_of(handshake) <= 3072, "{}", bytes_of(handshake));
     }
 }
