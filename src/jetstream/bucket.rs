@@ -3,6 +3,7 @@
 //! A write may be tried several times, since an answer can be lost. Each write has a number of its own in a header, so a
 //! condition that fails because the write itself was stored before is told from one that another writer broke.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use serde_json::json;
 use super::backlog::Backlog;
 use super::direct::Direct;
 use super::feed::{Fed, Feed};
+use super::reader::{self, Lasts};
 use super::shard::wire_headers;
 use super::tries::{ApiError, Failure, Tries};
 use super::{Link, ReadError, Reader, Stored};
@@ -113,6 +115,28 @@ impl Bucket {
     pub async fn get(&self, key: &str) -> Result<Option<Entry>, Error> {
         let stored = self.direct().last(&self.subject(key)).await?;
         Ok(stored.map(entry))
+    }
+
+    /// What many keys hold, with few requests; a replica that lags behind may answer. Keys of which the bucket knows nothing
+    /// are left out.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub async fn get_all(&self, keys: &[&str]) -> Result<HashMap<String, Entry>, Error> {
+        let mut found = HashMap::with_capacity(keys.len());
+        let prefix = self.subject("");
+        for keys in keys.chunks(reader::SUBJECTS_MAX) {
+            let subjects: Vec<Subject> = keys.iter().map(|key| self.subject(key)).collect();
+            if let Lasts::Found { messages, .. } =
+                self.reader.lasts(&subjects, 0, usize::MAX).await?
+            {
+                let entries = messages
+                    .into_iter()
+                    .map(|stored| key_entry(&prefix, stored));
+                found.extend(entries);
+            }
+        }
+        Ok(found)
     }
 
     /// The same as the stream's leader has it.

@@ -265,10 +265,11 @@ fn connect_error(config: &Config, error: &dyn std::fmt::Display) -> Error {
     }
 }
 
-/// 20 ms at first, so that a restarted server is found at once; at most 1 s, so that a long outage costs nothing.
+/// 20 ms at first, so that a restarted server is found at once; at most 250 ms, so that a long outage costs little and its end
+/// is soon known.
 fn reconnect_delay(attempts: usize) -> Duration {
     let doublings = u32::try_from(attempts.min(6)).unwrap_or(6);
-    Duration::from_millis(20 * 2u64.pow(doublings)).min(Duration::from_secs(1))
+    Duration::from_millis(20 * 2u64.pow(doublings)).min(Duration::from_millis(250))
 }
 
 fn observe(state: &watch::Sender<State>, dropped: &Counter, event: &Event) {
@@ -311,9 +312,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reconnects_quickly_and_then_once_a_second() {
+    fn reconnects_quickly_and_then_four_times_a_second() {
         assert_eq!(reconnect_delay(0), Duration::from_millis(20));
-        assert_eq!(reconnect_delay(1_000), Duration::from_secs(1));
+        assert_eq!(reconnect_delay(1_000), Duration::from_millis(250));
     }
 
     #[test]

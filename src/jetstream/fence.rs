@@ -7,12 +7,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
-use futures_util::stream;
 
-/// How many connections are confirmed at once.
-const CONFIRMED_AT_ONCE: usize = 64;
 /// The term of one that may publish nothing any more.
 const LOST: u64 = 0;
 
@@ -75,17 +71,13 @@ pub trait Fence: Send + Sync {
     /// Returns once there may be a term.
     fn renewed(&self) -> BoxFuture<'_, ()>;
 
-    /// Whether the connection holds its device, confirmed in the term that there is then; returns once that is known.
-    fn confirms<'a>(&'a self, claimant: &'a Claimant) -> BoxFuture<'a, bool>;
+    /// Returns once it is known of each whether it holds its device, confirmed in the term that there is then, or has lost it.
+    fn confirm_all<'a>(&'a self, claimants: &'a [Arc<Claimant>]) -> BoxFuture<'a, ()>;
 }
 
 /// Confirms connections, each once; returns when that is done.
 pub(super) async fn confirm(fence: &dyn Fence, mut claimants: Vec<Arc<Claimant>>) {
     claimants.sort_unstable_by_key(Arc::as_ptr);
     claimants.dedup_by(|one, other| Arc::ptr_eq(one, other));
-    stream::iter(&claimants)
-        .for_each_concurrent(CONFIRMED_AT_ONCE, async |claimant| {
-            fence.confirms(claimant).await;
-        })
-        .await;
+    fence.confirm_all(&claimants).await;
 }

@@ -17,7 +17,7 @@ use crate::message::Subject;
 /// Most bytes that one answer carries, and at least one message.
 const PAGE_BYTES_MAX: usize = 1024 * 1024;
 /// Most subjects that `multi_last` takes.
-const SUBJECTS_MAX: usize = 1024;
+pub(super) const SUBJECTS_MAX: usize = 1024;
 
 /// Reads one stream; cheap to clone.
 #[derive(Clone)]

@@ -31,7 +31,7 @@ use crate::telemetry;
 const BATCH_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// First wait after a failure; doubles.
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
-const BACKOFF_MAX: Duration = Duration::from_secs(1);
+const BACKOFF_MAX: Duration = Duration::from_millis(250);
 
 pub(super) struct Shard {
     pub(super) stream: Arc<str>,

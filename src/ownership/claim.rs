@@ -283,12 +283,15 @@ impl Ownership {
         epoch: u64,
     ) -> Result<Option<(u64, Document)>, bucket::Error> {
         let entry = self.sessions().get_from_leader(key).await?;
-        Ok(entry.and_then(|entry| {
-            let document = found(&entry)?;
-            let is_own = document.node.as_deref() == Some(self.node());
-            let is_it = is_own && document.epoch_at(entry.revision) == epoch;
-            is_it.then_some((entry.revision, document))
-        }))
+        Ok(entry.and_then(|entry| self.own_in(&entry, epoch)))
+    }
+
+    /// The same of what was read.
+    pub(super) fn own_in(&self, entry: &Entry, epoch: u64) -> Option<(u64, Document)> {
+        let document = found(entry)?;
+        let is_own = document.node.as_deref() == Some(self.node());
+        let is_it = is_own && document.epoch_at(entry.revision) == epoch;
+        is_it.then_some((entry.revision, document))
     }
 }
 

@@ -1,12 +1,17 @@
 //! What a connection may still publish, although other nodes may have thought this one lost: what it may still write.
 
-use futures_util::FutureExt;
+use std::sync::Arc;
+
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt, stream};
 
 use super::Ownership;
 use super::held::retry;
-use crate::jetstream::bucket::{self, Expect};
+use crate::jetstream::bucket::{self, Entry, Expect};
 use crate::jetstream::{Claimant, Fence};
+
+/// How many sessions are written at once.
+const WRITTEN_AT_ONCE: usize = 256;
 
 impl Fence for Ownership {
     fn term(&self) -> Option<u64> {
@@ -17,8 +22,8 @@ impl Fence for Ownership {
         self.lease().renewed().boxed()
     }
 
-    fn confirms<'a>(&'a self, claimant: &'a Claimant) -> BoxFuture<'a, bool> {
-        self.confirm(claimant).boxed()
+    fn confirm_all<'a>(&'a self, claimants: &'a [Arc<Claimant>]) -> BoxFuture<'a, ()> {
+        self.confirm_each(claimants).boxed()
     }
 }
 
@@ -34,8 +39,29 @@ impl Ownership {
         }
     }
 
+    /// Confirms connections, whose sessions are read together: after an outage that is all of them at once.
+    async fn confirm_each(&self, claimants: &[Arc<Claimant>]) {
+        let keys: Vec<&str> = claimants.iter().map(|claimant| &*claimant.key).collect();
+        // Without them each is read by itself.
+        let mut read = self.sessions().get_all(&keys).await.unwrap_or_default();
+        let claimants = claimants.iter().map(|claimant| {
+            let entry = read.remove(&*claimant.key);
+            (claimant, entry)
+        });
+        stream::iter(claimants.collect::<Vec<_>>())
+            .for_each_concurrent(WRITTEN_AT_ONCE, async |(claimant, entry)| {
+                self.confirm_read(claimant, entry).await;
+            })
+            .await;
+    }
+
     /// Whether the connection holds its device, confirmed in the term that there is then; returns once that is known.
     pub async fn confirm(&self, claimant: &Claimant) -> bool {
+        self.confirm_read(claimant, None).await
+    }
+
+    /// The same; `read` is what was read of its session, perhaps from a replica that lags behind.
+    async fn confirm_read(&self, claimant: &Claimant, mut read: Option<Entry>) -> bool {
         loop {
             let term = self.certain_term().await;
             if claimant.is_lost() {
@@ -44,7 +70,7 @@ impl Ownership {
             if claimant.is_confirmed(term) {
                 return true;
             }
-            match self.touch(&claimant.key, claimant.epoch).await {
+            match self.touch(&claimant.key, claimant.epoch, read.take()).await {
                 // In another term it may have been taken since.
                 Ok(true) if self.term() == Some(term) => claimant.confirm(term),
                 Ok(true) => {}
@@ -77,10 +103,20 @@ impl Ownership {
 
     /// Writes the session of a connection once more as it is, if that still holds it: who thought the node lost, and is about
     /// to take it, does so in vain.
-    async fn touch(&self, key: &str, epoch: u64) -> Result<bool, bucket::Error> {
+    async fn touch(
+        &self,
+        key: &str,
+        epoch: u64,
+        read: Option<Entry>,
+    ) -> Result<bool, bucket::Error> {
+        let mut own = read.and_then(|entry| self.own_in(&entry, epoch));
         loop {
-            let Some((revision, mut document)) = self.own(key, epoch).await? else {
-                return Ok(false);
+            let (revision, mut document) = match own.take() {
+                Some(own) => own,
+                None => match self.own(key, epoch).await? {
+                    Some(own) => own,
+                    None => return Ok(false),
+                },
             };
             document.set_epoch(epoch);
             let expected = Expect::Revision(revision);

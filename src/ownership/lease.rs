@@ -20,7 +20,7 @@ use crate::jetstream::bucket::{Expect, NODE_MARK};
 use crate::registry::{Command, Registry};
 
 /// How many sessions are asked for at once.
-const ASKED_AT_ONCE: usize = 64;
+const ASKED_AT_ONCE: usize = 16;
 
 /// What this node knows about its own lease.
 pub(super) struct Lease {

@@ -124,24 +124,29 @@ impl Fleet {
         .await;
     }
 
-    /// Waits until every device has got a PUBACK more than now; gives how many all have got in each tenth of a second since
-    /// `start`.
-    pub(crate) async fn tenths_until_every_device_goes_on(&self, start: Instant) -> Vec<u64> {
+    /// Counts the PUBACKs of all in each tenth of a second since `start`, for at least so long, until every device has got one
+    /// more than now; gives them, and when that was.
+    pub(crate) async fn goes_on(&self, start: Instant, at_least: Duration) -> (Vec<u64>, Duration) {
         let (before, mut tenths, mut seen) = (self.each(), Vec::new(), 0);
+        let mut all = None;
         eventually("every device has another PUBACK", async || {
             let now = self.each();
             let total = now.iter().sum::<u64>() - before.iter().sum::<u64>();
-            let tenth = usize::try_from(start.elapsed().as_millis() / 100).unwrap();
+            let elapsed = start.elapsed();
+            let tenth = usize::try_from(elapsed.as_millis() / 100).unwrap();
             tenths.resize(tenths.len().max(tenth + 1), 0);
             tenths[tenth] += total - seen;
             seen = total;
-            match now.iter().zip(&before).all(|(now, before)| now > before) {
-                true => Ok(()),
-                false => Err(format!("{now:?} after {before:?}")),
+            if now.iter().zip(&before).all(|(now, before)| now > before) {
+                all.get_or_insert(elapsed);
+            }
+            match all.filter(|_| elapsed > at_least) {
+                Some(_) => Ok(()),
+                None => Err(format!("{now:?} after {before:?}")),
             }
         })
         .await;
-        tenths
+        (tenths, all.unwrap())
     }
 
     /// Sends nothing new, waits until all is answered, and gives what the devices remember.
