@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::connection::State as ConnectionState;
-use async_nats::{Client, ConnectOptions, Event};
+use async_nats::{Client, ConnectOptions, Event, ServerAddr};
 use futures_util::FutureExt;
 use prometheus_client::metrics::counter::Counter;
 use serde::Deserialize;
@@ -52,9 +52,12 @@ impl Config {
     pub fn validate(&self) -> Vec<String> {
         let mut faults = Vec::new();
         for url in self.url.split(',') {
-            let parsed = url.trim().parse::<async_nats::ServerAddr>();
+            let parsed = url.trim().parse::<ServerAddr>();
             let fault = match &parsed {
                 Ok(server) if server.host().is_empty() => "no host".to_owned(),
+                Ok(server) if server.is_websocket() => {
+                    "NATS over WebSocket is not spoken here, use nats:// or tls://".to_owned()
+                }
                 Ok(_) => continue,
                 Err(error) => error.to_string(),
             };
@@ -126,14 +129,22 @@ impl Link {
                 .await
                 .map_err(|error| connect_error(config, &error))?;
         }
-        let client = first_connection(config, options).await?;
         // The URLs were read when the configuration was checked, and again by the client.
-        let servers = config
-            .url
-            .split(',')
-            .filter_map(|url| url.trim().parse().ok());
+        let urls = config.url.split(',');
+        let servers: Vec<ServerAddr> = urls.filter_map(|url| url.trim().parse().ok()).collect();
+        // The client takes no user from a URL.
+        let known = servers.iter().find(|server| server.username().is_some());
+        let user = known.map(|server| (server.username(), server.password()));
+        options = match user {
+            Some((Some(user), Some(password))) => {
+                options.user_and_password(user.to_owned(), password.to_owned())
+            }
+            Some((Some(token), None)) => options.token(token.to_owned()),
+            _ => options,
+        };
+        let client = first_connection(config, options).await?;
         let link = Self {
-            access: Access::new(servers.collect(), config.credentials.clone()),
+            access: Access::new(servers, config.credentials.clone()),
             client,
             state,
             dropped,
@@ -315,6 +326,22 @@ mod tests {
     fn reconnects_quickly_and_then_four_times_a_second() {
         assert_eq!(reconnect_delay(0), Duration::from_millis(20));
         assert_eq!(reconnect_delay(1_000), Duration::from_millis(250));
+    }
+
+    #[test]
+    fn only_what_publishers_speak_is_taken() {
+        let faults = |url: &str| {
+            let config = Config {
+                url: url.to_owned(),
+                ..Config::default()
+            };
+            config.validate()
+        };
+        assert_eq!(faults("nats://a:4222, tls://b"), [String::new(); 0]);
+        for url in ["ws://a:80", "nats://a, wss://b"] {
+            let faults = faults(url);
+            assert!(faults[0].contains("WebSocket"), "{faults:?}");
+        }
     }
 
     #[test]

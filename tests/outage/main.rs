@@ -37,6 +37,8 @@ mod cluster;
 #[cfg(test)]
 mod cut;
 #[cfg(test)]
+mod denied;
+#[cfg(test)]
 mod fleet;
 #[cfg(test)]
 mod isolation;

@@ -130,6 +130,13 @@ impl Rig {
     /// Lets the fleet end and judges what is stored.
     pub(crate) async fn judge(&self, fleet: Fleet) -> (Verdict, Vec<Journal>) {
         let journals = fleet.finish().await;
+        let mut why = HashMap::<String, usize>::new();
+        for lost in journals.iter().flat_map(|journal| &journal.lost) {
+            *why.entry(format!("{lost:?}")).or_default() += 1;
+        }
+        if !why.is_empty() {
+            println!("connections lost: {why:?}");
+        }
         let metric = async |name: &str| {
             let name = format!("jetway_uplink_stream_{name}_total");
             self.gateway.metric(&name).await

@@ -51,7 +51,7 @@ pub use postgres::Postgres;
 pub use rabbitmq::RabbitMq;
 pub use redis::Redis;
 pub use scram::Scram;
-pub use server::Server;
+pub use server::{Program, Server, free_ports};
 pub use soak::{Random, goes_on, soak};
 pub use tools::{jetway, jetway_fails, node, node_packages, old_nats_server, python, succeed};
 pub use wait::{DEADLINE, eventually, lasting, within, within_time};
