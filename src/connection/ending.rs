@@ -9,6 +9,8 @@ use tokio::time::timeout;
 use super::attachment::Attachment;
 use super::driver::Driver;
 use super::keeping::Keeper;
+use super::releasing::Released;
+use super::wire::Wire;
 use super::{Shared, afterlife, goodbye, releasing};
 use crate::device::Connection;
 use crate::downlink::{Delivery, Leave};
@@ -16,6 +18,7 @@ use crate::ownership::{End, Turn};
 use crate::registry::Mailbox;
 use crate::session::CloseReason;
 use crate::tasks::OnExit;
+use crate::uplink::Sender;
 
 /// How long the socket stays open because the connection is not over in NATS.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
@@ -27,7 +30,6 @@ struct Place {
     shared: Arc<Shared>,
     tokens: Arc<str>,
     mailbox: Arc<Mailbox<Delivery>>,
-    _done: oneshot::Sender<()>,
 }
 
 impl Drop for Place {
@@ -43,19 +45,39 @@ impl Driver {
     /// takes no more does the socket not wait for that, and the device is not let in until it is (G01).
     pub(super) async fn end(mut self: Box<Self>, reason: CloseReason) {
         let shared = Arc::clone(&self.shared);
-        // Thousands may be cut off at once. Nobody is there to be told, so that all of the end waits for its turn, and connected
-        // devices wait behind a few ends.
-        let turn = match reason {
-            CloseReason::SocketClosed => turn_to_leave(&shared, &self.mailbox).await,
-            _ => None,
-        };
         shared.metrics.close(reason);
         tracing::debug!(connection_id = %self.sender.connection_id, device = %self.sender.device.id, reason = reason.as_str(), "connection ended");
+        if reason == CloseReason::SocketClosed {
+            // Nobody is there to be told, and the descriptor is for whoever comes next, perhaps this very device. Thousands may be
+            // cut off at once: the rest waits for its turn, so that connected devices wait behind a few ends.
+            self.wire.close().await;
+            shared.tasks.spawn("farewell", OnExit::Log, async move {
+                let turn = turn_to_leave(&self.shared, &self.mailbox).await;
+                let (farewell, _) = self.leave(reason);
+                Box::pin(farewell.say(turn)).await;
+            });
+            return;
+        }
         goodbye::say(&mut self.wire, reason, shared.server_reference.as_ref());
-        let end = self.part(reason);
+        let (farewell, mut wire) = self.leave(reason);
         let (done, is_over) = oneshot::channel::<()>();
+        shared.tasks.spawn("farewell", OnExit::Log, async move {
+            farewell.say(None).await;
+            drop(done);
+        });
+        let left = timeout(FAREWELL_MAX, is_over);
+        let goodbye = timeout(GOODBYE_MAX, wire.finish());
+        drop(tokio::join!(biased; left, goodbye));
+        // Last, so that nobody waits for a peer that does not close.
+        wire.linger().await;
+    }
+
+    /// Takes the connection apart: what it owes, and its socket.
+    fn leave(mut self: Box<Self>, reason: CloseReason) -> (Farewell, Wire) {
+        let end = self.part(reason);
         let Self {
-            mut wire,
+            shared,
+            wire,
             keeper,
             connection,
             mailbox,
@@ -64,30 +86,21 @@ impl Driver {
             inbound,
             ..
         } = *self;
-        let place = Place {
-            shared: Arc::clone(&shared),
-            tokens: Arc::clone(&sender.tokens),
-            mailbox,
-            _done: done,
+        let farewell = Farewell {
+            place: Place {
+                shared,
+                tokens: Arc::clone(&sender.tokens),
+                mailbox,
+            },
+            keeper,
+            connection,
+            forgets_held: end.expiry_s == 0 && session.may_hold(),
+            sender,
+            released: inbound.released,
+            end,
+            reason,
         };
-        let forgets_held = end.expiry_s == 0 && session.may_hold();
-        shared.tasks.spawn("farewell", OnExit::Log, async move {
-            // What it sent stands before its end, and before all that the device sends over its next connection.
-            sender.receipts.finished(sender.accepted).await;
-            releasing::leave(&place.shared, inbound.released, &sender, forgets_held);
-            say_over(&place, keeper, connection, end, reason, turn).await;
-            drop(place);
-        });
-        let left = async {
-            // Nobody is there who could see the end too early; the descriptor is for whoever comes next, perhaps this very device.
-            if reason != CloseReason::SocketClosed {
-                drop(timeout(FAREWELL_MAX, is_over).await);
-            }
-        };
-        let goodbye = timeout(GOODBYE_MAX, wire.finish());
-        drop(tokio::join!(biased; left, goodbye));
-        // Last, so that nobody waits for a peer that does not close.
-        wire.linger().await;
+        (farewell, wire)
     }
 
     /// Takes the connection out of everything that brings it messages; how its session is left.
@@ -122,33 +135,52 @@ async fn turn_to_leave(shared: &Shared, mailbox: &Mailbox<Delivery>) -> Option<T
     }
 }
 
-/// The last word about a connection: its status, its Will and its session, in this order: should the node die in between,
-/// whoever finds the session says it all once more, under the same ids. A connection that was cut off says nothing.
-async fn say_over(
-    place: &Place,
+/// What a connection that is over owes.
+struct Farewell {
+    place: Place,
     keeper: Keeper,
     connection: Arc<Connection>,
+    sender: Sender,
+    released: Released,
+    /// Whether what its session holds is over too.
+    forgets_held: bool,
     end: End,
     reason: CloseReason,
-    turn: Option<Turn>,
-) {
-    let shared = &*place.shared;
-    let Some(mut held) = keeper.finish().await else {
-        return;
-    };
-    let will = held.leave(end);
-    if !held.is_held().await {
-        return;
+}
+
+impl Farewell {
+    /// The last word about a connection: its status, its Will and its session, in this order: should the node die in between,
+    /// whoever finds the session says it all once more, under the same ids. A connection that was cut off says nothing.
+    async fn say(self, turn: Option<Turn>) {
+        let shared = &*self.place.shared;
+        // What it sent stands before its end, and before all that the device sends over its next connection.
+        self.sender.receipts.finished(self.sender.accepted).await;
+        releasing::leave(
+            &self.place.shared,
+            self.released,
+            &self.sender,
+            self.forgets_held,
+        );
+        let Some(mut held) = self.keeper.finish().await else {
+            return;
+        };
+        let will = held.leave(self.end);
+        if !held.is_held().await {
+            return;
+        }
+        let [slot] = shared.status.slots().await;
+        // Awaited, so that no other node can say sooner that the device is back.
+        shared
+            .status
+            .disconnected(slot, &self.connection, self.reason)
+            .await;
+        if let Some(will) = will {
+            afterlife::publish_will(shared, &self.connection, &will).await;
+        }
+        let _turn = match self.reason {
+            CloseReason::SocketClosed | CloseReason::TakenOver => turn,
+            _ => turn_to_leave(shared, &self.place.mailbox).await,
+        };
+        held.settle().await;
     }
-    let [slot] = shared.status.slots().await;
-    // Awaited, so that no other node can say sooner that the device is back.
-    shared.status.disconnected(slot, &connection, reason).await;
-    if let Some(will) = will {
-        afterlife::publish_will(shared, &connection, &will).await;
-    }
-    let _turn = match reason {
-        CloseReason::SocketClosed | CloseReason::TakenOver => turn,
-        _ => turn_to_leave(shared, &place.mailbox).await,
-    };
-    held.settle().await;
 }

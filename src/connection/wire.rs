@@ -173,6 +173,18 @@ impl Wire {
         std::future::poll_fn(|context| Pin::new(&mut self.socket).poll_shutdown(context)).await
     }
 
+    /// Writes what the peer takes at once, and closes the socket.
+    pub(super) async fn close(&mut self) {
+        // A peer that is gone takes nothing.
+        std::future::poll_fn(|context| {
+            drop(self.poll_write(context));
+            drop(Pin::new(&mut self.socket).poll_shutdown(context));
+            Poll::Ready(())
+        })
+        .await;
+        self.socket = Socket::Closed;
+    }
+
     /// Reads and drops what the peer still sends until it closes too, for a second at most.
     ///
     /// A socket that is closed with unread bytes resets its connection; a peer that is writing just then fails there and

@@ -23,6 +23,8 @@ pub enum Socket {
     Tls(Box<TlsStream<Self>>),
     /// In binary WebSocket frames.
     WebSocket(Box<WebSocket<Self>>),
+    /// None any more.
+    Closed,
 }
 
 /// Calls the same method of whichever layer it is.
@@ -33,6 +35,7 @@ macro_rules! delegate {
             Self::Unix(socket) => Pin::new(socket).$method($($argument),*),
             Self::Tls(socket) => Pin::new(socket).$method($($argument),*),
             Self::WebSocket(socket) => Pin::new(socket).$method($($argument),*),
+            Self::Closed => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         }
     };
 }
