@@ -91,23 +91,26 @@ pub(crate) async fn run(target: &Target, arguments: &Arguments) -> Result<Measur
         measured.published.push(published);
         late.extend(samples);
     }
-    if let Some(latency) = Latency::of(late.iter()) {
-        let figure = |what: &str, value| (format!("PUBACK {what} of those who stay"), value, "ms");
-        for (what, value) in [
-            ("p50", latency.p50),
-            ("p99", latency.p99),
-            ("max", latency.max),
-        ] {
-            measured.figures.push(figure(what, value));
-        }
-    }
+    measured.figures.extend(answers(&late));
     for (name, pid) in &target.watched {
         let peak = peak_bytes(*pid)? / f64::from(1 << 20);
-        measured
-            .figures
-            .push((format!("{name}, most memory"), peak, "MiB"));
+        let what = format!("{name}, most memory");
+        measured.figures.push((what, peak, "MiB"));
     }
     Ok(measured)
+}
+
+/// What those who stay waited for their answers.
+fn answers(samples: &[Sample]) -> Vec<(String, f64, &'static str)> {
+    let Some(latency) = Latency::of(samples.iter()) else {
+        return Vec::new();
+    };
+    let figure = |what: &str, value| (format!("PUBACK {what} of those who stay"), value, "ms");
+    vec![
+        figure("p50", latency.p50),
+        figure("p99", latency.p99),
+        figure("max", latency.max),
+    ]
 }
 
 /// Those who stay: who they are and where they publish.
