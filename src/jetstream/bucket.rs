@@ -139,7 +139,15 @@ impl Bucket {
         Ok(found)
     }
 
-    /// The same as the stream's leader has it.
+    /// Whether a replica may lag behind.
+    ///
+    /// # Errors
+    /// [`Error::Read`].
+    pub async fn is_replicated(&self) -> Result<bool, Error> {
+        Ok(self.direct().is_replicated().await?)
+    }
+
+    /// What the key holds, as the stream's leader has it.
     ///
     /// # Errors
     /// [`Error::Read`].

@@ -337,7 +337,7 @@ mod tests {
             };
             config.validate()
         };
-        assert_eq!(faults("nats://a:4222, tls://b"), [String::new(); 0]);
+        assert!(faults("nats://a:4222, tls://b").is_empty());
         for url in ["ws://a:80", "nats://a, wss://b"] {
             let faults = faults(url);
             assert!(faults[0].contains("WebSocket"), "{faults:?}");

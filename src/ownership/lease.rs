@@ -4,7 +4,7 @@
 //! sessions whether it still holds it, and does not judge others until it has been sure for a whole lease: what kept it from
 //! renewing may have kept them. Until then it publishes nothing of theirs either: each doubt begins a new term ([`Fence`]).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use crate::jetstream::bucket::{Expect, NODE_MARK};
 use crate::registry::{Command, Registry};
 
 /// How many sessions are asked for at once.
-const ASKED_AT_ONCE: usize = 16;
+const ASKED_AT_ONCE: usize = 64;
 
 /// What this node knows about its own lease.
 pub(super) struct Lease {
@@ -198,14 +198,21 @@ impl Ownership {
     async fn resolve_doubts<M>(&self, registry: &Registry<M>) {
         loop {
             self.lease().doubt.notified().await;
-            let claimed = registry
-                .all()
-                .into_iter()
-                .filter(|(_, mailbox)| mailbox.epoch() > 0);
-            stream::iter(claimed)
-                .for_each_concurrent(ASKED_AT_ONCE, |(key, mailbox)| async move {
-                    if !self.surely_holds(&key, mailbox.epoch()).await {
-                        tracing::info!(key = &*key, "another node has the device");
+            let claimed = registry.all().into_iter();
+            let claimed: Vec<_> = claimed.filter(|(_, mailbox)| mailbox.epoch() > 0).collect();
+            let keys: Vec<&str> = claimed.iter().map(|(key, _)| &**key).collect();
+            // Read together where no replica can lag behind; who seems to have lost its session is asked for by itself.
+            let read = match self.sessions().is_replicated().await {
+                Ok(false) => self.sessions().get_all(&keys).await.unwrap_or_default(),
+                Ok(true) | Err(_) => HashMap::new(),
+            };
+            stream::iter(&claimed)
+                .for_each_concurrent(ASKED_AT_ONCE, async |(key, mailbox)| {
+                    let epoch = mailbox.epoch();
+                    let is_own = |entry| self.own_in(entry, epoch).is_some();
+                    if !read.get(&**key).is_some_and(is_own) && !self.surely_holds(key, epoch).await
+                    {
+                        tracing::info!(key = &**key, "another node has the device");
                         mailbox.command(Command::TakenOver);
                     }
                 })

@@ -115,10 +115,9 @@ impl Fleet {
     pub(crate) async fn every_device_goes_on(&self) {
         let before = self.each();
         eventually("every device has another PUBACK", async || {
-            let now = self.each();
-            match now.iter().zip(&before).all(|(now, before)| now > before) {
-                true => Ok(()),
-                false => Err(format!("{now:?} after {before:?}")),
+            match waiting(&self.each(), &before) {
+                0 => Ok(()),
+                waiting => Err(format!("{waiting} devices wait")),
             }
         })
         .await;
@@ -137,12 +136,13 @@ impl Fleet {
             tenths.resize(tenths.len().max(tenth + 1), 0);
             tenths[tenth] += total - seen;
             seen = total;
-            if now.iter().zip(&before).all(|(now, before)| now > before) {
+            let waiting = waiting(&now, &before);
+            if waiting == 0 {
                 all.get_or_insert(elapsed);
             }
             match all.filter(|_| elapsed > at_least) {
                 Some(_) => Ok(()),
-                None => Err(format!("{now:?} after {before:?}")),
+                None => Err(format!("{waiting} devices wait")),
             }
         })
         .await;
@@ -158,6 +158,12 @@ impl Fleet {
         }
         journals
     }
+}
+
+/// How many devices have no more PUBACKs now than before.
+fn waiting(now: &[u64], before: &[u64]) -> usize {
+    let both = now.iter().zip(before);
+    both.filter(|(now, before)| now <= before).count()
 }
 
 struct Member {
