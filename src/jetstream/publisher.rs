@@ -1,4 +1,4 @@
-//! One stream's publisher: shards that store messages in order and once, in fast batches, and say so.
+//! One stream's publisher: shards that store messages in order and once, in batches where the stream takes them, and say so.
 //!
 //! Whoever publishes first takes a [`Permit`] counted in bytes; without one it waits, and that is the whole
 //! back-pressure (G-BOUND): permits bound every queue here. A device always uses the same shard (G-ORDER).
