@@ -16,7 +16,7 @@ use super::asking::Asking;
 use super::attachment::Attachment;
 use super::inbound::Inbound;
 use super::keeping::{Keeper, Kept};
-use super::outbound::{Fetched, Outbound};
+use super::pending::{Fetched, Outbound};
 use super::reauthentication::{Reauthentication, Stepped};
 use super::wire::Wire;
 use crate::device::Connection;

@@ -1,5 +1,5 @@
 //! One task per device: socket + codec + session. `handshake` lets it in with `authentication`, `driver` runs it with `inbound`,
-//! `outbound`, `keeping` and `reauthentication`, `ending` takes it apart, `wire` is its socket. `afterlife` speaks for devices
+//! `outbound` with `pending`, `keeping` and `reauthentication`, `ending` takes it apart, `wire` is its socket. `afterlife` speaks for devices
 //! that have no connection.
 //!
 //! The task is a loop without protocol: it waits for one event, tells the session, does what the session says. It owns
@@ -18,6 +18,7 @@ mod inbound;
 mod keeping;
 mod metrics;
 mod outbound;
+mod pending;
 mod reading;
 mod reauthentication;
 mod releasing;
