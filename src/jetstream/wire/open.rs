@@ -16,8 +16,8 @@ use crate::message::{Headers, Message};
 
 /// Room for reading at once: an answer has about 150 bytes.
 pub(super) const READ_BYTES: usize = 4 * 1024;
-/// A buffer that grew beyond this for a large batch is not kept.
-const BUFFER_BYTES_KEPT: usize = 256 * 1024;
+/// What is left of a buffer after the largest batch of ordinary messages; one that grew beyond it is not kept.
+const BUFFER_BYTES_KEPT: usize = 1024 * 1024;
 
 pub(super) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Socket for S {}
