@@ -21,23 +21,23 @@ pub(crate) struct Costs {
     /// Connects of a device in a day
     #[arg(long, default_value_t = 4.0)]
     connects_per_day: f64,
-    /// CPU of the gateway for a message, µs
-    #[arg(long, default_value_t = 6.8)]
+    /// CPU of the gateway for a message that comes alone, µs
+    #[arg(long, default_value_t = 10.0)]
     gateway_us: f64,
     /// CPU of the nats-server that leads the stream for a message, µs
-    #[arg(long, default_value_t = 11.3)]
+    #[arg(long, default_value_t = 9.5)]
     leader_us: f64,
     /// CPU of all nats-servers for a message, as a multiple of that: 1 without replicas
-    #[arg(long, default_value_t = 2.5)]
+    #[arg(long, default_value_t = 3.5)]
     replicas_cost: f64,
     /// CPU of the gateway for a connect, µs: login and status event; with TLS also its handshake
     #[arg(long, default_value_t = 100.0)]
     connect_us: f64,
-    /// Gateway memory of a connection, KiB
-    #[arg(long, default_value_t = 4.0)]
+    /// Gateway memory of a connection, KiB; with TLS 11
+    #[arg(long, default_value_t = 3.1)]
     connection_kib: f64,
     /// Messages a second that one stream takes when it is full
-    #[arg(long, default_value_t = 90_000.0)]
+    #[arg(long, default_value_t = 150_000.0)]
     stream_rate: f64,
     /// Bytes on disk for a message beside its payload: headers, subject, record
     #[arg(long, default_value_t = 250.0)]
