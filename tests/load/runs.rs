@@ -91,9 +91,10 @@ async fn a_fleet_reports_and_a_storm_connects() {
 async fn idle_connections_have_a_size() {
     let result = bench("idle --devices 40").await;
     let figures = result["reports"][0]["figures"].as_array().unwrap();
-    let of_gateway = figures
-        .iter()
-        .filter(|figure| figure["what"].as_str().unwrap().starts_with("gateway"));
+    let of_gateway = figures.iter().filter(|figure| {
+        let what = figure["what"].as_str().unwrap();
+        what.starts_with("gateway, memory")
+    });
     assert_eq!(of_gateway.count(), 4, "{result}");
 }
 
