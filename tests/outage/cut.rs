@@ -70,11 +70,11 @@ async fn stragglers_behind_a_re_send_change_nothing(publishing: Publishing) {
         fleet.pubacks_more(500).await;
         let connections = proxy(&rig).connections();
         proxy(&rig).hold();
-        // Both shards' open batches and more are on their way, and do not arrive.
+        // Open batches are on their way, and do not arrive; how large they are is up to what was under way before.
         eventually(
             "the proxy keeps what the gateway sends",
             async || match proxy(&rig).kept() {
-                kept if kept > more_than(publishing, 20_000) => Ok(()),
+                kept if kept > more_than(publishing, 4_000) => Ok(()),
                 kept => Err(format!("{kept} bytes")),
             },
         )
@@ -119,7 +119,7 @@ async fn the_rest_of_a_batch_that_arrived_in_part_changes_nothing(publishing: Pu
         eventually(
             "the proxy keeps what the gateway sends",
             async || match proxy(&rig).kept() {
-                kept if kept > more_than(publishing, 10_000) => Ok(()),
+                kept if kept > more_than(publishing, 2_000) => Ok(()),
                 kept => Err(format!("{kept} bytes")),
             },
         )
