@@ -31,6 +31,9 @@ use crate::tasks::{OnExit, Tasks};
 /// What a message costs beside its content: our own headers, and our bookkeeping.
 const OVERHEAD_BYTES: usize = 512;
 
+/// So many messages of all devices wait under load alone: at fewer, an answer is there within a batch or two.
+const PRESSED_MESSAGES: i64 = 256;
+
 /// Limits of one stream's publisher.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -305,6 +308,12 @@ impl Publisher {
             "For how long a shard has had no answer",
             metrics.stalled.clone(),
         );
+    }
+
+    /// Whether much waits for a stream that takes what it is sent.
+    #[must_use]
+    pub fn is_pressed(&self) -> bool {
+        self.metrics.waiting.get() >= PRESSED_MESSAGES && self.metrics.stalled.get() == 0
     }
 
     /// For how long the shards have had no answer to what they sent, in seconds; 0 while all is well.

@@ -116,6 +116,12 @@ impl Uplink {
         }
     }
 
+    /// Whether much waits for the stream.
+    #[must_use]
+    pub fn is_pressed(&self) -> bool {
+        self.publisher.is_pressed()
+    }
+
     /// Room for a payload, if there is some now.
     #[must_use]
     pub fn try_permit(&self, payload_bytes: usize) -> Option<Permit> {
