@@ -25,7 +25,7 @@ const READ_BYTES: u64 = 16 << 10;
 /// For what does not come from messages: tasks that begin, logs, connections to nats-server that fail.
 const ALLOWANCE_MIB: u64 = 16;
 const RESUMED_MAX: Duration = Duration::from_secs(2);
-/// So much of the rate before is there again within that time; on a machine with nothing else to do, half and more.
+/// So much of the rate before is there again within that time; on a machine with nothing else to do, a third to a half.
 const RESUMED_SHARE_MIN: f64 = 0.15;
 /// Each device has by then got an answer to something: to that end what waited for all of them is stored first.
 const EVERY_DEVICE_MAX: Duration = Duration::from_secs(10);

@@ -130,6 +130,41 @@ async fn devices_are_held_and_answered_while_the_pool_is_full() {
 }
 
 #[tokio::test]
+async fn a_device_whose_messages_gather_under_load_is_heard_when_nothing_is_stored_any_more() {
+    let rig = Rig::of(101, &[]).await;
+    // Five times as many messages wait as make the gateway read a device only when its own are stored.
+    let (fleet, others) = rig.devices.split_at(100);
+    let fleet = Fleet::start(rig.gateway.mqtt(), fleet, 100).await;
+    let [who] = others else {
+        panic!("one device beside the fleet");
+    };
+    let mut wire = Wire::login(Protocol::V5, rig.gateway.mqtt(), &who.credentials, 60).await;
+    fleet.pubacks_more(2_000).await;
+
+    rig.nats.pause().await;
+    let publish = packet::publish(Protocol::V5, &topic(who), Some(7), b"gathers 0 0 ");
+    wire.send(&publish).await;
+    // The first may be read with the message, the second comes behind one that waits.
+    for _ in 0..2 {
+        let asked = Instant::now();
+        let before = wire.ping().await;
+        assert!(before.is_empty(), "no PUBACK while nothing is stored");
+        println!("PINGRESP after {:.1?}", asked.elapsed());
+    }
+    rig.nats.resume();
+
+    let puback = wire.packet().await.expect("the connection stays open");
+    assert_eq!(puback[..4], [0x40, puback[1], 0, 7], "PUBACK 7");
+    fleet.every_device_goes_on().await;
+    let (verdict, _) = rig.judge(fleet).await;
+    verdict.hold("gathering");
+    assert_eq!(
+        verdict.connections_lost, 0,
+        "devices keep their connections"
+    );
+}
+
+#[tokio::test]
 async fn after_the_retry_budget_a_device_is_told_that_its_message_is_not_stored() {
     let rig = Rig::start(&[
         ("JETWAY_PUBLISHER_RETRY_BUDGET_MS", "3000"),
