@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Metrics, Outcome, Receipt, Reports};
 use crate::device::DeviceId;
 use crate::dlq::DeadLetters;
-use crate::jetstream::{Reader, Stored};
+use crate::jetstream::{ReadError, Reader, Stored};
 use crate::mapping::{Downlink, Mapping};
 use crate::mqtt::Publish;
 use crate::tasks::{OnExit, Tasks};
@@ -251,9 +251,14 @@ impl Removals {
     }
 }
 
+/// Only who gives no answer is asked again: a stream that is gone has nothing to be removed, and the one that takes its place has
+/// another message under this sequence.
 async fn remove(reader: Reader, sequence: u64) {
     while let Err(error) = reader.remove(sequence).await {
-        tracing::debug!(sequence, %error, "delivered downlink not removed yet");
-        sleep(RETRY).await;
+        tracing::debug!(sequence, %error, "delivered downlink not removed");
+        match error {
+            ReadError::Refused { .. } => return,
+            ReadError::Unanswered { .. } => sleep(RETRY).await,
+        }
     }
 }

@@ -223,6 +223,41 @@ async fn traffic_resumes_when_a_lost_stream_is_made_again() {
 }
 
 #[tokio::test]
+async fn what_a_lost_stream_had_is_not_removed_from_the_one_in_its_place() {
+    // G25: sequences begin again, so what is late for the old stream would remove another message of the new one.
+    let site = Site::start(&[]).await;
+    let (backend, who) = (site.backend().await, site.device());
+    let mut wire = login(&site, Protocol::V311, &who).await;
+    let topic = who.topic("$thing/down/property");
+    let subscribe = packet::subscribe(Protocol::V311, 1, &[(&topic, 1)]);
+    wire.send(&subscribe).await;
+    assert_eq!(wire.packet().await.unwrap(), [0x90, 3, 0, 1, 1]);
+    let subject = who.subject("device.down.thing");
+    backend.publish(&subject, &[], "old".to_owned()).await;
+    let publish = wire.packet().await.expect("PUBLISH");
+
+    let down = delete(&backend, "DEVICE_DOWN").await;
+    let errors = async || {
+        let account = backend.jetstream.query_account().await.unwrap();
+        account.requests.errors
+    };
+    let before = errors().await;
+    let packet_id = publish.len() - "old".len() - 2;
+    wire.send(&[0x40, 2, publish[packet_id], publish[packet_id + 1]])
+        .await;
+    assert!(wire.ping().await.is_empty());
+    eventually("the removal is refused", async || match errors().await {
+        now if now > before => Ok(()),
+        now => Err(format!("{now} errors")),
+    })
+    .await;
+    backend.jetstream.create_stream(down).await.unwrap();
+    backend.publish(&subject, &[], "new".to_owned()).await;
+    let publish = wire.packet().await.expect("PUBLISH");
+    assert!(publish.ends_with(b"new"), "{publish:02x?}");
+}
+
+#[tokio::test]
 async fn tree_handle_stores_the_form_without_the_protocol() {
     let site = Site::start(&[("JETWAY_MAPPING_TREE", "handle")]).await;
     let backend = site.backend().await;
