@@ -189,6 +189,15 @@ async fn a_share_ends_with_the_node_that_had_its_only_member() {
     first.kill9().await;
     marked(false).await;
     site.send("down", QoS::AtLeastOnce, "nobody's").await;
+    // A share begins behind what its node has seen of the stream.
+    eventually("the other node has seen that nobody gets it", async || {
+        let offline = "jetway_downlink_messages_total{outcome=\"offline\"}";
+        match second.metric(offline).await {
+            0.0 => Err("it has not".to_owned()),
+            _ => Ok(()),
+        }
+    })
+    .await;
     let hello = Hello::passing(Version::V5, "next");
     let (mut next, _) = Client::connect(second.mqtt(), &hello).await;
     next.subscribe(share, QoS::AtLeastOnce).await;
