@@ -240,9 +240,9 @@ impl Site {
 
     /// What the bucket of sessions holds for a client; none if nothing is left.
     pub(crate) async fn session(&self, client_id: &str) -> Option<Value> {
-        let filter = format!("$KV.jetway_sessions.open.{client_id}");
-        let mut messages = self.backend.messages("KV_jetway_sessions", &filter).await;
-        serde_json::from_slice(&messages.pop()?.payload).ok()
+        let key = format!("$KV.jetway_sessions.open.{client_id}");
+        let document = self.backend.last("KV_jetway_sessions", &key).await?;
+        serde_json::from_slice(&document).ok()
     }
 
     /// Waits until the end of a client's connection is written.

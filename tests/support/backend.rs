@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::time::Instant;
 
 use async_nats::jetstream::consumer::{AckPolicy, pull};
-use async_nats::jetstream::stream::{ConsumerError, ConsumerErrorKind};
+use async_nats::jetstream::stream::{ConsumerError, ConsumerErrorKind, LastRawMessageErrorKind};
 use async_nats::jetstream::{self, Context, ErrorCode, stream};
 use async_nats::{Client, HeaderMap, Subscriber};
 use bytes::Bytes;
@@ -167,6 +167,19 @@ impl Backend {
         })
         .await;
         messages
+    }
+
+    /// The last message of a subject, also of one that is written meanwhile: its bytes.
+    pub async fn last(&self, stream: &str, subject: &str) -> Option<Bytes> {
+        let stream = self.stream(stream).await;
+        answered("the last message", async || {
+            match stream.get_last_raw_message_by_subject(subject).await {
+                Ok(message) => Ok(Some(message.payload)),
+                Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+                Err(error) => Err(error),
+            }
+        })
+        .await
     }
 
     /// Waits until at least `count` messages match, and returns all that do.
