@@ -63,30 +63,35 @@ async fn a_slow_connection_that_ends_overlaps_with_the_next_one(publishing: Publ
     judged(&rig, fleet, publishing, "delayed").await;
 }
 
+/// Cuts the connections once the proxy keeps more than so many bytes of what the gateway sends; returns when there is a new one.
+async fn sever_with(rig: &Rig, bytes: usize) {
+    eventually(
+        "the proxy keeps what the gateway sends",
+        async || match proxy(rig).kept() {
+            kept if kept > bytes => Ok(()),
+            kept => Err(format!("{kept} bytes")),
+        },
+    )
+    .await;
+    let connections = proxy(rig).connections();
+    proxy(rig).sever();
+    eventually("the gateway connects again", async || {
+        match proxy(rig).connections() > connections {
+            true => Ok(()),
+            false => Err("not yet".to_owned()),
+        }
+    })
+    .await;
+}
+
 async fn stragglers_behind_a_re_send_change_nothing(publishing: Publishing) {
     let rig = Rig::behind_proxy(publishing).await;
     let fleet = rig.fleet().await;
     for round in 0..ROUNDS {
         fleet.pubacks_more(500).await;
-        let connections = proxy(&rig).connections();
         proxy(&rig).hold();
         // Open batches are on their way, and do not arrive; how large they are is up to what was under way before.
-        eventually(
-            "the proxy keeps what the gateway sends",
-            async || match proxy(&rig).kept() {
-                kept if kept > more_than(publishing, 4_000) => Ok(()),
-                kept => Err(format!("{kept} bytes")),
-            },
-        )
-        .await;
-        proxy(&rig).sever();
-        eventually("the gateway connects again", async || {
-            match proxy(&rig).connections() > connections {
-                true => Ok(()),
-                false => Err("not yet".to_owned()),
-            }
-        })
-        .await;
+        sever_with(&rig, more_than(publishing, 4_000)).await;
         if round % 2 == 0 {
             // Everything was sent again and PUBACKed, and more, before the stragglers come.
             fleet.every_device_goes_on().await;
@@ -113,25 +118,9 @@ async fn the_rest_of_a_batch_that_arrived_in_part_changes_nothing(publishing: Pu
     let fleet = rig.fleet().await;
     for _ in 0..5 * ROUNDS {
         fleet.pubacks_more(200 + random.below(500)).await;
-        let connections = proxy(&rig).connections();
         // Somewhere in the live copies of one batch, or in the next one.
         proxy(&rig).hold_after(usize::try_from(random.below(100_000)).unwrap());
-        eventually(
-            "the proxy keeps what the gateway sends",
-            async || match proxy(&rig).kept() {
-                kept if kept > more_than(publishing, 2_000) => Ok(()),
-                kept => Err(format!("{kept} bytes")),
-            },
-        )
-        .await;
-        proxy(&rig).sever();
-        eventually("the gateway connects again", async || {
-            match proxy(&rig).connections() > connections {
-                true => Ok(()),
-                false => Err("not yet".to_owned()),
-            }
-        })
-        .await;
+        sever_with(&rig, more_than(publishing, 2_000)).await;
         fleet.every_device_goes_on().await;
         proxy(&rig).release();
         fleet.every_device_goes_on().await;
