@@ -7,7 +7,8 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use jetway::auth::credentials::{Credentials, Method};
-use jetway::auth::{Authenticator, Config, Devices};
+use jetway::auth::{Authenticator, Config};
+use jetway::catalogue::Catalogue;
 use jetway::database;
 
 /// Devices that take turns.
@@ -27,7 +28,7 @@ fn login(c: &mut Criterion) {
         .map(|number| format!("device{number:05}"))
         .collect();
     let (authenticator, records) = runtime.block_on(async {
-        let devices = Devices::open(&config).await.expect("a database");
+        let devices = Catalogue::open(&config).await.expect("a database");
         let records = devices.add("demo01", &names, None).await.expect("devices");
         let config = Config {
             cache_ttl_ms: u64::MAX / 2,

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use crate::auth;
+use crate::catalogue;
 use crate::connection;
 use crate::database;
 use crate::downlink;
@@ -66,6 +67,8 @@ pub struct Config {
     pub rpc: rpc::Config,
     /// Logins.
     pub auth: auth::Config,
+    /// Keys of the secrets in the database.
+    pub catalogue: catalogue::Config,
     /// Database of products and devices.
     pub database: database::Config,
     /// NATS.
@@ -113,6 +116,7 @@ impl Default for Config {
             jobs: jobs::Config::default(),
             rpc: rpc::Config::default(),
             auth: auth::Config::default(),
+            catalogue: catalogue::Config::default(),
             database: database::Config::default(),
             nats: jetstream::client::Config::default(),
             streams: jetstream::provision::Config::default(),
@@ -307,6 +311,7 @@ impl Config {
             ("jobs", self.jobs.validate()),
             ("rpc", self.rpc.validate()),
             ("auth", self.auth.validate()),
+            ("catalogue", self.catalogue.validate()),
             ("database", self.database.validate()),
             ("nats", self.nats.validate()),
             ("streams", self.streams.validate()),

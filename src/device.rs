@@ -125,6 +125,14 @@ pub enum Error {
     Character(&'static str, char),
 }
 
+/// Checks a product id.
+///
+/// # Errors
+/// [`Error`] names the rule that is broken.
+pub fn check_product(id: &str) -> Result<(), Error> {
+    check("productID", id)
+}
+
 fn check(field: &'static str, name: &str) -> Result<(), Error> {
     if name.is_empty() {
         return Err(Error::Empty(field));

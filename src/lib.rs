@@ -10,6 +10,7 @@ pub mod mqtt;
 pub mod session;
 
 pub mod auth;
+pub mod catalogue;
 
 pub mod mapping;
 

@@ -16,10 +16,10 @@ use prometheus_client::registry::Registry;
 use quick_cache::sync::Cache;
 
 use crate::auth::credentials::{self, Identity, Login};
-use crate::auth::devices::{self, Devices, Record};
 use crate::auth::exchange::Scram;
 use crate::auth::lookups::Lookups;
 use crate::auth::scram;
+use crate::catalogue::{self, Catalogue, Record, State};
 use crate::device::{self, Device, DeviceId, Scope};
 use crate::telemetry;
 
@@ -111,7 +111,7 @@ struct Cached {
 impl Authenticator {
     /// An authenticator with an empty cache.
     #[must_use]
-    pub fn new(config: &Config, devices: Devices) -> Self {
+    pub fn new(config: &Config, devices: Catalogue) -> Self {
         let metrics = Metrics::default();
         let proof = Proof {
             lookups: Lookups::new(devices),
@@ -211,8 +211,10 @@ impl Proof {
             .ok_or(Denied::UnknownDevice)?;
         login.verify(&record.secret).map_err(Denied::Credentials)?;
         // Only behind the proof: a stranger does not learn which devices are disabled.
-        if !record.enabled {
-            return Err(Denied::Disabled.into());
+        match record.state {
+            State::Enabled => {}
+            State::Disabled => return Err(Denied::Disabled.into()),
+            State::Blocked => return Err(Denied::Blocked.into()),
         }
         Ok(Device {
             id: device,
@@ -229,7 +231,7 @@ impl Proof {
     ) -> Result<Option<Record>, Error> {
         tokio::time::timeout(self.lookup_timeout, self.record(now, device))
             .await
-            .unwrap_or(Err(devices::Error::Timeout(self.lookup_timeout)))
+            .unwrap_or(Err(catalogue::Error::Timeout(self.lookup_timeout)))
             .map_err(Error::Unavailable)
     }
 
@@ -241,7 +243,7 @@ impl Proof {
         &self,
         now: Instant,
         device: &DeviceId,
-    ) -> Result<Option<Record>, devices::Error> {
+    ) -> Result<Option<Record>, catalogue::Error> {
         self.cache.remove_if(device, |cached| cached.expires <= now);
         let place = match self.cache.get_value_or_guard_async(device).await {
             Ok(cached) => {
@@ -341,7 +343,7 @@ pub enum Error {
     Denied(#[from] Denied),
     /// It is not known whether the device proved itself: the server is unavailable to it.
     #[error("login cannot be checked")]
-    Unavailable(#[source] devices::Error),
+    Unavailable(#[source] catalogue::Error),
     /// A method of enhanced authentication that is not known here.
     #[error("authentication method: expected {}", scram::METHOD)]
     Method,
@@ -365,6 +367,9 @@ pub enum Denied {
     /// In the database and proved, but disabled there.
     #[error("device is disabled")]
     Disabled,
+    /// In the database and proved, but blocked there.
+    #[error("device is blocked")]
+    Blocked,
     /// A client id `register&…`.
     #[error("dynamic registration is not available")]
     Registration,
@@ -390,6 +395,7 @@ impl Denied {
             Self::Scram(_) => "exchange",
             Self::UnknownDevice => "unknown_device",
             Self::Disabled => "disabled",
+            Self::Blocked => "blocked",
             Self::Registration => "registration",
         }
     }

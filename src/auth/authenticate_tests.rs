@@ -11,7 +11,7 @@ use crate::database;
 /// A database with the devices `p/d0` to `p/d9`, of the same secret, and an authenticator in front of it.
 struct Bench {
     authenticator: Authenticator,
-    devices: Devices,
+    devices: Catalogue,
     /// A second way into the same file: what another program does to it.
     outside: SqlitePool,
     _folder: TempDir,
@@ -37,7 +37,7 @@ impl Bench {
             connections_max,
             ..database::Config::default()
         };
-        let devices = Devices::open(&database).await.unwrap();
+        let devices = Catalogue::open(&database).await.unwrap();
         let names: Vec<String> = (0..10).map(|n| format!("d{n}")).collect();
         devices
             .add("p", &names, Some(&secret()))
@@ -112,7 +112,7 @@ async fn a_device_logs_in_and_is_remembered() {
 async fn each_denial_has_its_reason() {
     let bench = Bench::new(&Config::default(), 4).await;
     bench
-        .outside("UPDATE device SET enabled = FALSE WHERE name = 'd2'")
+        .outside("UPDATE device SET state = 0 WHERE name = 'd2'")
         .await;
     bench
         .outside("UPDATE device SET secret = 'abc' WHERE name = 'd3'")
@@ -194,7 +194,7 @@ async fn a_disabled_device_is_denied_once_forgotten_or_expired() {
     for name in ["d1", "d2"] {
         assert!(bench.log_in_at(now, name).await.is_ok());
     }
-    bench.outside("UPDATE device SET enabled = FALSE").await;
+    bench.outside("UPDATE device SET state = 0").await;
     bench
         .authenticator
         .forget(&DeviceId::new("p", "d1").unwrap());
@@ -287,7 +287,7 @@ async fn a_slow_database_is_unavailable_in_time_and_recovers() {
     for (name, outcome) in names.iter().zip(outcomes) {
         match outcome {
             Ok(_) => assert_eq!(name, "d0"),
-            Err(Error::Unavailable(devices::Error::Timeout(_))) => assert_ne!(name, "d0"),
+            Err(Error::Unavailable(catalogue::Error::Timeout(_))) => assert_ne!(name, "d0"),
             other => panic!("{name}: {other:?}"),
         }
     }
@@ -304,7 +304,7 @@ async fn a_failing_database_is_unavailable_and_recovers() {
         let outcome = bench.log_in(name).await;
         assert!(matches!(
             outcome,
-            Err(Error::Unavailable(devices::Error::Database(..)))
+            Err(Error::Unavailable(catalogue::Error::Database(..)))
         ));
     }
     bench.outside("ALTER TABLE away RENAME TO device").await;

@@ -16,8 +16,8 @@ use quick_cache::sync::Cache;
 
 use crate::auth::authenticate::{self, Authenticator, Config, Denied, Error, Metrics};
 use crate::auth::credentials::Secret;
-use crate::auth::devices::Record;
 use crate::auth::scram::{self, Account, Challenge, Keys};
+use crate::catalogue::{Record, State};
 use crate::device::{Device, DeviceId};
 
 /// How many random bytes the server adds to a nonce.
@@ -124,8 +124,11 @@ impl Scram {
             None => (Account::Unprovable(Denied::UnknownDevice), None),
             Some(record) => match record.secret.password() {
                 Err(error) => (Account::Unprovable(Denied::Credentials(error)), None),
-                Ok(_) if record.enabled => (Account::Enabled, Some(record.secret)),
-                Ok(_) => (Account::Disabled, Some(record.secret)),
+                Ok(_) => match record.state {
+                    State::Enabled => (Account::Enabled, Some(record.secret)),
+                    State::Disabled => (Account::Shut(Denied::Disabled), Some(record.secret)),
+                    State::Blocked => (Account::Shut(Denied::Blocked), Some(record.secret)),
+                },
             },
         };
         let derived =

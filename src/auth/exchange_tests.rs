@@ -9,13 +9,13 @@ use sqlx::SqlitePool;
 use tempfile::TempDir;
 
 use super::*;
-use crate::auth::devices::{self, Devices};
+use crate::catalogue::{self, Catalogue};
 use crate::database;
 
 /// A database with the devices `p/d0` to `p/d3`, of the same secret, and an authenticator in front of it.
 struct Bench {
     authenticator: Authenticator,
-    devices: Devices,
+    devices: Catalogue,
     /// A second way into the same file: what another program does to it.
     outside: SqlitePool,
     _folder: TempDir,
@@ -34,7 +34,7 @@ impl Bench {
             connections_max: 1,
             ..database::Config::default()
         };
-        let devices = Devices::open(&database).await.unwrap();
+        let devices = Catalogue::open(&database).await.unwrap();
         let names: Vec<String> = (0..4).map(|n| format!("d{n}")).collect();
         let added = devices.add("p", &names, Some(&secret())).await;
         assert!(added.is_ok());
@@ -164,7 +164,7 @@ async fn a_device_proves_its_secret_again_and_again() {
 async fn each_denial_has_its_reason() {
     let bench = Bench::new(&Config::default()).await;
     bench
-        .outside("UPDATE device SET enabled = FALSE WHERE name = 'd2'")
+        .outside("UPDATE device SET state = 0 WHERE name = 'd2'")
         .await;
     // No key; SASLprep changes it.
     bench
@@ -242,7 +242,7 @@ async fn what_a_device_is_asked_does_not_say_whether_it_is_there() {
     };
     let bench = Bench::new(&config).await;
     bench
-        .outside("UPDATE device SET enabled = FALSE WHERE name = 'd2'")
+        .outside("UPDATE device SET state = 0 WHERE name = 'd2'")
         .await;
     bench
         .outside("UPDATE device SET secret = '' WHERE name = 'd3'")
@@ -322,7 +322,7 @@ async fn a_slow_database_is_unavailable_in_time_and_recovers() {
     let unavailable = bench.begin("d1").await;
     assert!(matches!(
         unavailable,
-        Err(Error::Unavailable(devices::Error::Timeout(_)))
+        Err(Error::Unavailable(catalogue::Error::Timeout(_)))
     ));
     assert!(begun.elapsed() < Duration::from_secs(5));
     assert_eq!(bench.authenticator.metrics.unavailable.get(), 1);

@@ -5,28 +5,27 @@
 //!
 //! Invariant: whoever asks for others may be cancelled; those ask again, with or without it.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Semaphore, oneshot};
 
-use super::devices::{DEVICES_MAX, Devices, Error, Record};
+use crate::catalogue::{Catalogue, Error, FIND_MAX, Record};
 use crate::device::DeviceId;
 
 /// Statements under way at once: as many as a pool has connections by default.
 const STATEMENTS: usize = 4;
 
-type Waiting = (DeviceId, oneshot::Sender<Option<Record>>);
+type Waiting = (DeviceId, oneshot::Sender<Result<Option<Record>, Error>>);
 
 /// Looks devices up, together with whoever else does.
 pub(super) struct Lookups {
-    devices: Devices,
+    devices: Catalogue,
     statements: Semaphore,
     waiting: Mutex<Vec<Waiting>>,
 }
 
 impl Lookups {
-    pub(super) fn new(devices: Devices) -> Self {
+    pub(super) fn new(devices: Catalogue) -> Self {
         Self {
             devices,
             statements: Semaphore::new(STATEMENTS),
@@ -37,7 +36,7 @@ impl Lookups {
     /// What the database holds about the device. How long it may take is up to the caller.
     ///
     /// # Errors
-    /// As [`Devices::find_all`].
+    /// As [`Catalogue::find`].
     pub(super) async fn find(&self, device: &DeviceId) -> Result<Option<Record>, Error> {
         loop {
             let (found, mut answer) = oneshot::channel();
@@ -46,7 +45,7 @@ impl Lookups {
                 biased;
                 // Whoever was to answer is gone without an answer for others: then this one asks.
                 answered = &mut answer => match answered {
-                    Ok(record) => return Ok(record),
+                    Ok(found) => return found,
                     Err(_) => continue,
                 },
                 _statement = self.statements.acquire() => {
@@ -54,8 +53,8 @@ impl Lookups {
                 }
             }
             // Mostly with the statement just asked; else in one that another login took it into.
-            if let Ok(record) = answer.await {
-                return Ok(record);
+            if let Ok(found) = answer.await {
+                return found;
             }
         }
     }
@@ -65,7 +64,7 @@ impl Lookups {
         let waiting: Vec<Waiting> = {
             let mut waiting = self.lock();
             waiting.retain(|(_, found)| !found.is_closed());
-            let count = waiting.len().min(DEVICES_MAX);
+            let count = waiting.len().min(FIND_MAX);
             waiting.drain(..count).collect()
         };
         if waiting.is_empty() {
@@ -73,14 +72,10 @@ impl Lookups {
             return Ok(());
         }
         let devices: Vec<&DeviceId> = waiting.iter().map(|(device, _)| device).collect();
-        let records = self.devices.find_all(&devices).await?;
-        let mut records: HashMap<DeviceId, Record> = records
-            .into_iter()
-            .map(|record| (record.device.clone(), record))
-            .collect();
+        let mut records = self.devices.find_all(&devices).await?;
         for (device, found) in waiting {
             // Who gave up meanwhile does not hear it.
-            found.send(records.remove(&device)).ok();
+            found.send(records.remove(&device).transpose()).ok();
         }
         Ok(())
     }

@@ -66,8 +66,8 @@ pub struct Challenge {
 pub enum Account {
     /// The device is let in.
     Enabled,
-    /// The device is disabled, and told apart from others only behind the proof.
-    Disabled,
+    /// The device may not log in, and is told apart from others only behind the proof. This is why.
+    Shut(Denied),
     /// Nothing can prove this device, and the keys are of no real secret. This is why.
     Unprovable(Denied),
 }
@@ -171,7 +171,7 @@ impl Server {
             // A wrong message is named before the account: it would be wrong for any.
             (Account::Unprovable(denied), Ok(_) | Err(Error::Proof)) => Err(denied.clone()),
             (_, Err(error)) => Err(error.into()),
-            (Account::Disabled, Ok(_)) => Err(Denied::Disabled),
+            (Account::Shut(denied), Ok(_)) => Err(denied.clone()),
             (Account::Enabled, Ok(data)) => Ok(Step::Done {
                 device: Device {
                     id: self.device.clone(),

@@ -289,7 +289,7 @@ fn a_proof_is_worth_what_the_account_is() {
     let tampered: Edit = |last| last.replace(",p=", ",x=1,p=");
     let proof = Denied::from(Error::Proof);
     for (account, by_right, by_wrong) in [
-        (Account::Disabled, Denied::Disabled, proof),
+        (Account::Shut(Denied::Blocked), Denied::Blocked, proof),
         (
             Account::Unprovable(Denied::UnknownDevice),
             Denied::UnknownDevice,

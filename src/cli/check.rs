@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use crate::config::Config;
 use crate::gateway;
@@ -16,11 +16,13 @@ pub(super) struct Args {
     config: Option<PathBuf>,
 }
 
-/// Reports every fault of the configuration, the mapping rules, the stream declarations and the position rules.
+/// Reports every fault of the configuration, the mapping rules, the stream declarations, the position rules and the keys of
+/// secrets.
 pub(super) fn run(args: &Args) -> Result<bool> {
     let config = Config::load(args.config.as_deref(), std::env::vars())?;
     let mapping = gateway::mapping(&config)?;
     gateway::watched(&config)?;
+    config.catalogue.load().context("[catalogue]")?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "configuration is valid")?;
     for stream in gateway::streams(&mapping) {

@@ -6,13 +6,14 @@
 use std::io::{self, Write};
 
 use anyhow::Context;
-use futures_util::TryStreamExt;
 
-use crate::auth::Devices;
 use crate::auth::credentials::{Credentials, Method, Secret};
-use crate::auth::devices::{self, Record};
+use crate::catalogue::{self, Catalogue, Filter, Record};
 use crate::database;
 use crate::device::DeviceId;
+
+/// Devices that are asked for at once.
+const PAGE: usize = 1_000;
 
 /// Arguments of `jetway device`.
 #[derive(Clone, clap::Args)]
@@ -96,12 +97,12 @@ fn method(name: &str) -> Result<Method, &'static str> {
 }
 
 impl Database {
-    async fn open(&self) -> anyhow::Result<Devices> {
+    async fn open(&self) -> anyhow::Result<Catalogue> {
         let config = database::Config {
             url: self.url.clone(),
             ..database::Config::default()
         };
-        Devices::open(&config).await.context("--database")
+        Catalogue::open(&config).await.context("--database")
     }
 }
 
@@ -142,7 +143,7 @@ impl Add {
         let devices = self.database.open().await?;
         let added = devices.add(&self.product, &names, self.secret.as_ref());
         match added.await {
-            Err(error @ devices::Error::Exists(_)) => {
+            Err(error @ catalogue::Error::Exists(_)) => {
                 Err(error).context("PRODUCT NAME: expected a new device")
             }
             added => Ok(added?),
@@ -165,17 +166,22 @@ impl Show {
 impl Ls {
     async fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
         let devices = self.database.open().await?;
-        let mut records = std::pin::pin!(devices.list(self.product.as_deref()));
-        while let Some(record) = records.try_next().await? {
-            let state = if record.enabled {
-                "enabled"
-            } else {
-                "disabled"
-            };
-            let (product, name) = (record.device.product(), record.device.name());
-            writeln!(out, "{product}\t{name}\t{state}")?;
+        let filter = Filter {
+            product: self.product.clone(),
+            state: None,
+        };
+        let mut after = None;
+        loop {
+            let page = devices.page(&filter, after.as_ref(), PAGE).await?;
+            for listed in &page {
+                let (product, name) = (listed.device.product(), listed.device.name());
+                writeln!(out, "{product}\t{name}\t{}", listed.state)?;
+            }
+            match page.into_iter().next_back() {
+                Some(last) => after = Some(last.device),
+                None => return Ok(()),
+            }
         }
-        Ok(())
     }
 }
 

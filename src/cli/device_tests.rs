@@ -40,7 +40,7 @@ async fn added_devices_can_log_in_with_what_was_printed() {
         url,
         ..database::Config::default()
     };
-    let devices = Devices::open(&config).await.unwrap();
+    let devices = Catalogue::open(&config).await.unwrap();
     let authenticator = Authenticator::new(&authenticate::Config::default(), devices);
     let lines: Vec<serde_json::Value> = printed
         .lines()

@@ -12,7 +12,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::parts::Parts;
-use crate::auth::{Authenticator, Devices};
+use crate::auth::Authenticator;
+use crate::catalogue::Catalogue;
 use crate::config::{Config, Faults, Role};
 use crate::downlink::Delivery;
 use crate::jetstream::provision::{self, Durable, Floors, Stream, Watch};
@@ -113,15 +114,22 @@ fn check_retry_budget(config: &Config, mapping: &Mapping) -> Result<(), Faults> 
     }
 }
 
+/// The catalogue of a configuration, with its keys.
+///
+/// # Errors
+/// The keys cannot be read, or the database cannot be used.
+pub async fn catalogue(config: &Config) -> Result<Catalogue> {
+    let keys = config.catalogue.load().context("[catalogue]")?;
+    let catalogue = Catalogue::open(&config.database).await;
+    Ok(catalogue.context("database of devices")?.sealed_with(keys))
+}
+
 /// Who may connect; the open profile needs no database for it.
 async fn authenticator(config: &Config) -> Result<Authenticator> {
     if config.profile == Profile::Open {
         return Ok(Authenticator::open());
     }
-    let devices = Devices::open(&config.database)
-        .await
-        .context("database of devices")?;
-    Ok(Authenticator::new(&config.auth, devices))
+    Ok(Authenticator::new(&config.auth, catalogue(config).await?))
 }
 
 /// All listeners of a configuration, the plain one first.

@@ -14,4 +14,4 @@ mod parts;
 
 pub use gps::{tables, watched};
 pub use jobs::Database;
-pub use lifecycle::{Gateway, durables, mapping, streams};
+pub use lifecycle::{Gateway, catalogue, durables, mapping, streams};

@@ -30,7 +30,7 @@ const RULES: &[Rule] = &[
             ),
             (
                 "src/auth/acl.rs",
-                "fn f() { crate::auth::devices::open() }\n",
+                "fn f() { crate::auth::authenticate::open() }\n",
                 1,
             ),
             (

@@ -20,7 +20,12 @@ const LAYERS: &[Layer] = &[
         &["tasks", "telemetry", "schema", "database"],
         &[],
     ),
-    ("pure", &["session", "mapping", "auth::acl"], &["word"]),
+    (
+        "pure",
+        &["session", "mapping", "auth::acl", "auth::credentials"],
+        &["word"],
+    ),
+    ("catalogue", &["catalogue"], &["word", "service", "pure"]),
     (
         "meaning",
         &["thing", "position"],
@@ -36,7 +41,7 @@ const LAYERS: &[Layer] = &[
             "outbox::store",
             "registry",
         ],
-        &["word", "delivery", "service"],
+        &["word", "delivery", "service", "catalogue"],
     ),
     ("routing", &["router"], &["word", "edge"]),
     (

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
-use jetway::auth::Devices;
 use jetway::auth::credentials::{Credentials, Method};
+use jetway::catalogue::Catalogue;
 use jetway::database;
 use serde::Deserialize;
 use tempfile::TempDir;
@@ -148,7 +148,7 @@ async fn add_devices(url: &str, count: usize) -> Result<Vec<Own>> {
         url: url.to_owned(),
         ..database::Config::default()
     };
-    let devices = Devices::open(&config).await?;
+    let devices = Catalogue::open(&config).await?;
     let records = devices.add(PRODUCT, &names, None).await?;
     let own = records.iter().zip(names).map(|(record, name)| {
         let made = Credentials::generate(&record.device, &record.secret, Method::HmacSha256);

@@ -3,8 +3,8 @@
 use anyhow::{Context, Result};
 use serde_json::json;
 
-use crate::auth::Devices;
 use crate::auth::credentials::{Credentials, Method};
+use crate::catalogue::Catalogue;
 use crate::database;
 use crate::device::DeviceId;
 
@@ -40,7 +40,7 @@ pub(super) struct Seeds {
 
 /// Makes what is missing.
 pub(super) async fn seed(database: &database::Config, fleet: usize) -> Result<Seeds> {
-    let devices = Devices::open(database)
+    let devices = Catalogue::open(database)
         .await
         .context("database of devices")?;
     let device = find_or_add(&devices, "device").await?;
@@ -55,7 +55,7 @@ pub(super) async fn seed(database: &database::Config, fleet: usize) -> Result<Se
     Ok(seeds)
 }
 
-async fn find_or_add(devices: &Devices, name: &str) -> Result<Seed> {
+async fn find_or_add(devices: &Catalogue, name: &str) -> Result<Seed> {
     let id = DeviceId::new(PRODUCT, name)?;
     let record = match devices.find(&id).await? {
         Some(record) => record,
