@@ -7,7 +7,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use jetway::auth::credentials::{Credentials, Method};
-use jetway::auth::{Authenticator, Config};
+use jetway::auth::{Attempt, Authenticator, Config};
 use jetway::catalogue::Catalogue;
 use jetway::database;
 
@@ -47,10 +47,12 @@ fn login(c: &mut Criterion) {
             })
             .collect();
         let prove = async |login: &Credentials| {
-            let (username, password) = (&login.username, login.password.as_bytes());
-            let proved = authenticator
-                .authenticate(&login.client_id, Some(username), Some(password))
-                .await;
+            let attempt = Attempt {
+                client_id: &login.client_id,
+                username: Some(&login.username),
+                password: Some(login.password.as_bytes()),
+            };
+            let proved = authenticator.authenticate(&attempt).await;
             black_box(proved.expect("its own credentials"));
         };
         runtime.block_on(async {

@@ -1,32 +1,31 @@
-//! CONNECT with client id, user name and password -> [`Device`].
+//! CONNECT → [`Decision`]: the steps of the chain are asked in their order, until one accepts or denies.
 //!
-//! Devices that logged in lately, and devices that were looked up lately and are unknown, are answered from a bounded
-//! cache. All logins of one device that is not there share one look-up. It does not write to the database, and it
-//! does not limit how often somebody may try. In the open profile nobody proves anything: the client identifier is who
-//! a client is, user name and password are not looked at.
+//! It does not write to the database, and it does not limit how often somebody may try. In the open profile nobody proves
+//! anything: the client identifier is who a client is, user name and password are not looked at.
 //!
-//! Invariants: every answer comes within `lookup_timeout_ms`, however slow the database is; a database that does not
-//! answer is [`Error::Unavailable`], never [`Error::Denied`], and is asked again at the next login.
+//! Invariants: whom no step accepts is denied; every answer comes within the time limits of the steps, and a step without an answer
+//! is [`Error::Unavailable`], never [`Error::Denied`]: the steps behind it are not asked, because it might have denied.
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::registry::Registry;
-use quick_cache::sync::Cache;
-
-use crate::auth::credentials::{self, Identity, Login};
+use crate::auth::attempt::{Attempt, Decision, Verdict};
+use crate::auth::denied::{Denied, Error};
 use crate::auth::exchange::Scram;
-use crate::auth::lookups::Lookups;
+use crate::auth::metrics::Metrics;
+use crate::auth::records::Records;
 use crate::auth::scram;
-use crate::catalogue::{self, Catalogue, Record, State};
-use crate::device::{self, Device, DeviceId, Scope};
+use crate::auth::step::{Kind, Step};
+use crate::catalogue::Catalogue;
+use crate::device::{Device, DeviceId, Scope};
 use crate::telemetry;
 
 /// How logins are answered.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    /// The steps, in the order in which they are asked.
+    pub chain: Vec<Kind>,
     /// How long a login may wait for the database.
     pub lookup_timeout_ms: u64,
     /// How many devices are remembered, unknown ones included. One takes about 300 bytes, and 200 more once it has used
@@ -36,6 +35,10 @@ pub struct Config {
     pub cache_ttl_ms: u64,
     /// How long an unknown device is remembered: a new device that tried too early can log in after this time.
     pub cache_unknown_ttl_ms: u64,
+    /// After so many look-ups in a row without an answer, logins no longer wait for the database ...
+    pub breaker_failures: u32,
+    /// ... except for one in this time, whose answer ends it.
+    pub breaker_wait_ms: u64,
     /// How often SCRAM-SHA-256 hashes a secret (RFC 7677 §4), here and in the device. More of it slows down guessing,
     /// which secrets of random bytes do not need.
     pub scram_iterations: u32,
@@ -44,10 +47,13 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
+            chain: vec![Kind::Device],
             lookup_timeout_ms: 2_000,
             cache_entries_max: 100_000,
             cache_ttl_ms: 60_000,
             cache_unknown_ttl_ms: 5_000,
+            breaker_failures: 20,
+            breaker_wait_ms: 1_000,
             scram_iterations: *scram::ITERATIONS.start(),
         }
     }
@@ -58,11 +64,26 @@ impl Config {
     #[must_use]
     pub fn validate(&self) -> Vec<String> {
         let mut faults = Vec::new();
-        if self.lookup_timeout_ms == 0 {
-            faults.push("lookup_timeout_ms is 0, expected at least 1".to_owned());
+        if self.chain.is_empty() {
+            faults.push("chain is empty, expected at least \"device\"".to_owned());
         }
-        if self.cache_entries_max == 0 {
-            faults.push("cache_entries_max is 0, expected at least 1".to_owned());
+        for (at, kind) in self.chain.iter().enumerate() {
+            if self.chain.iter().take(at).any(|before| before == kind) {
+                let name = kind.name();
+                faults.push(format!(
+                    "chain has \"{name}\" twice, expected each step once"
+                ));
+            }
+        }
+        for (key, value) in [
+            ("lookup_timeout_ms", self.lookup_timeout_ms),
+            ("cache_entries_max", self.cache_entries_max as u64),
+            ("breaker_failures", self.breaker_failures.into()),
+            ("breaker_wait_ms", self.breaker_wait_ms),
+        ] {
+            if value == 0 {
+                faults.push(format!("{key} is 0, expected at least 1"));
+            }
         }
         if self.cache_unknown_ttl_ms > self.cache_ttl_ms {
             faults.push(format!(
@@ -82,48 +103,38 @@ impl Config {
     }
 }
 
-/// Tells which device a login is: from the database of devices, or from the client identifier alone.
+/// Tells which device a login is: by the chain, or from the client identifier alone.
 pub struct Authenticator {
     /// None: everybody may come in.
-    pub(super) proof: Option<Proof>,
+    pub(super) chain: Option<Chain>,
     /// What it counts.
     pub metrics: Metrics,
 }
 
 /// What logins are proved with.
-pub(super) struct Proof {
-    lookups: Lookups,
-    cache: Cache<DeviceId, Cached>,
-    lookup_timeout: Duration,
-    ttl: Duration,
-    unknown_ttl: Duration,
-    pub(super) scram: Scram,
-    pub(super) metrics: Metrics,
-}
-
-#[derive(Clone)]
-struct Cached {
-    /// `None`: the database does not know the device.
-    record: Option<Record>,
-    expires: Instant,
+pub(super) struct Chain {
+    steps: Box<[Step]>,
+    pub(super) records: Arc<Records>,
+    /// Where devices have secrets.
+    pub(super) scram: Option<Scram>,
 }
 
 impl Authenticator {
-    /// An authenticator with an empty cache.
+    /// An authenticator with empty caches.
     #[must_use]
     pub fn new(config: &Config, devices: Catalogue) -> Self {
         let metrics = Metrics::default();
-        let proof = Proof {
-            lookups: Lookups::new(devices),
-            cache: Cache::new(config.cache_entries_max),
-            lookup_timeout: Duration::from_millis(config.lookup_timeout_ms),
-            ttl: Duration::from_millis(config.cache_ttl_ms),
-            unknown_ttl: Duration::from_millis(config.cache_unknown_ttl_ms),
-            scram: Scram::new(config),
-            metrics: metrics.clone(),
+        let records = Arc::new(Records::new(config, devices, metrics.clone()));
+        let step = |kind: &Kind| match kind {
+            Kind::Device => Step::Device(Arc::clone(&records)),
+        };
+        let chain = Chain {
+            steps: config.chain.iter().map(step).collect(),
+            scram: (config.chain.contains(&Kind::Device)).then(|| Scram::new(config)),
+            records,
         };
         Self {
-            proof: Some(proof),
+            chain: Some(chain),
             metrics,
         }
     }
@@ -132,7 +143,7 @@ impl Authenticator {
     #[must_use]
     pub fn open() -> Self {
         Self {
-            proof: None,
+            chain: None,
             metrics: Metrics::default(),
         }
     }
@@ -140,31 +151,30 @@ impl Authenticator {
     /// What a device may that has proved itself.
     #[must_use]
     pub fn scope(&self) -> Scope {
-        match self.proof {
+        match self.chain {
             Some(_) => Scope::Full,
             None => Scope::Open,
         }
     }
 
-    /// The device that these fields of a CONNECT prove to be.
+    /// What this CONNECT proves.
     ///
     /// In the open profile an empty client identifier gets a new one, which [`DeviceId::client_id`] tells.
     ///
     /// # Errors
-    /// [`Error::Denied`] when they prove nothing, [`Error::Unavailable`] when the database could not be asked in time.
-    pub async fn authenticate(
+    /// [`Error::Denied`] when it proves nothing, [`Error::Unavailable`] when a step could not tell in time.
+    pub async fn authenticate(&self, attempt: &Attempt<'_>) -> Result<Decision, Error> {
+        self.authenticate_at(Instant::now(), attempt).await
+    }
+
+    pub(super) async fn authenticate_at(
         &self,
-        client_id: &str,
-        username: Option<&str>,
-        password: Option<&[u8]>,
-    ) -> Result<Device, Error> {
-        let outcome = match &self.proof {
-            Some(proof) => {
-                proof
-                    .authenticate_at(Instant::now(), client_id, username, password)
-                    .await
-            }
-            None => open(client_id),
+        now: Instant,
+        attempt: &Attempt<'_>,
+    ) -> Result<Decision, Error> {
+        let outcome = match &self.chain {
+            Some(chain) => chain.authenticate(now, attempt).await,
+            None => open(attempt.client_id),
         };
         self.metrics.count(outcome.as_ref().map(|_| ()));
         outcome
@@ -172,14 +182,14 @@ impl Authenticator {
 
     /// Forgets what is cached about a device; a look-up under way is not cached either.
     pub fn forget(&self, device: &DeviceId) {
-        if let Some(proof) = &self.proof {
-            proof.cache.remove(device);
+        if let Some(chain) = &self.chain {
+            chain.records.forget(device);
         }
     }
 }
 
 /// A client of the open profile; one without an identifier gets one that nobody has or guesses [MQTT-3.1.3-6].
-fn open(client_id: &str) -> Result<Device, Error> {
+fn open(client_id: &str) -> Result<Decision, Error> {
     let id = match client_id {
         "" => DeviceId::open(&format!(
             "auto-{:016x}{:016x}",
@@ -188,216 +198,27 @@ fn open(client_id: &str) -> Result<Device, Error> {
         )),
         client_id => DeviceId::open(client_id),
     };
-    Ok(Device {
-        id: id.map_err(Denied::ClientId)?,
-        scope: Scope::Open,
-        sub_devices: [].into(),
+    Ok(Decision {
+        device: Device {
+            id: id.map_err(Denied::ClientId)?,
+            scope: Scope::Open,
+            sub_devices: [].into(),
+        },
     })
 }
 
-impl Proof {
-    async fn authenticate_at(
-        &self,
-        now: Instant,
-        client_id: &str,
-        username: Option<&str>,
-        password: Option<&[u8]>,
-    ) -> Result<Device, Error> {
-        let device = claimed(client_id)?;
-        let login = Login::parse(&device, username, password).map_err(Denied::Credentials)?;
-        let record = self
-            .record_in_time(now, &device)
-            .await?
-            .ok_or(Denied::UnknownDevice)?;
-        login.verify(&record.secret).map_err(Denied::Credentials)?;
-        // Only behind the proof: a stranger does not learn which devices are disabled.
-        match record.state {
-            State::Enabled => {}
-            State::Disabled => return Err(Denied::Disabled.into()),
-            State::Blocked => return Err(Denied::Blocked.into()),
+impl Chain {
+    async fn authenticate(&self, now: Instant, attempt: &Attempt<'_>) -> Result<Decision, Error> {
+        let mut passed = None;
+        for step in &self.steps {
+            match step.ask(now, attempt).await? {
+                Verdict::Accept(decision) => return Ok(decision),
+                Verdict::Deny(denied) => return Err(denied.into()),
+                Verdict::Pass(denied) => passed = passed.or(denied),
+            }
         }
-        Ok(Device {
-            id: device,
-            scope: Scope::Full,
-            sub_devices: [].into(),
-        })
-    }
-
-    /// What the database holds about the device, within the time that a login may wait for it.
-    pub(super) async fn record_in_time(
-        &self,
-        now: Instant,
-        device: &DeviceId,
-    ) -> Result<Option<Record>, Error> {
-        tokio::time::timeout(self.lookup_timeout, self.record(now, device))
-            .await
-            .unwrap_or(Err(catalogue::Error::Timeout(self.lookup_timeout)))
-            .map_err(Error::Unavailable)
-    }
-
-    /// What the database holds about the device, from the cache where it is fresh.
-    ///
-    /// The first login of a device that is not cached asks the database and the others wait for it; if it fails or is
-    /// cancelled, one of the others asks.
-    async fn record(
-        &self,
-        now: Instant,
-        device: &DeviceId,
-    ) -> Result<Option<Record>, catalogue::Error> {
-        self.cache.remove_if(device, |cached| cached.expires <= now);
-        let place = match self.cache.get_value_or_guard_async(device).await {
-            Ok(cached) => {
-                self.metrics.cache_hits.inc();
-                return Ok(cached.record);
-            }
-            Err(place) => place,
-        };
-        self.metrics.cache_misses.inc();
-        let record = self.lookups.find(device).await?;
-        let ttl = if record.is_some() {
-            self.ttl
-        } else {
-            self.unknown_ttl
-        };
-        let cached = Cached {
-            record,
-            expires: now + ttl,
-        };
-        // A device that was forgotten meanwhile has no place any more: what was read may be older than that.
-        drop(place.insert(cached.clone()));
-        Ok(cached.record)
-    }
-}
-
-/// The device that a client id says it is, not yet proved.
-pub(super) fn claimed(client_id: &str) -> Result<DeviceId, Denied> {
-    match Identity::parse("client id", client_id).map_err(Denied::Credentials)? {
-        Identity {
-            scope: Scope::Register,
-            ..
-        } => Err(Denied::Registration),
-        Identity { device, .. } => Ok(device),
-    }
-}
-
-/// What the logins came to. Prefix `auth`.
-#[derive(Debug, Clone, Default)]
-pub struct Metrics {
-    /// Logins that were accepted.
-    pub accepted: Counter,
-    /// Logins that were denied, by reason.
-    pub denied: Family<[(&'static str, &'static str); 1], Counter>,
-    /// Logins without an answer from the database.
-    pub unavailable: Counter,
-    /// Look-ups answered by the cache or by another login's look-up.
-    pub cache_hits: Counter,
-    /// Look-ups in the database.
-    pub cache_misses: Counter,
-}
-
-impl Metrics {
-    /// Registers them all.
-    pub fn register(&self, registry: &mut Registry) {
-        let registry = registry.sub_registry_with_prefix("auth");
-        registry.register("accepted", "Logins accepted", self.accepted.clone());
-        registry.register("denied", "Logins denied, by reason", self.denied.clone());
-        registry.register(
-            "unavailable",
-            "Logins without an answer from the database",
-            self.unavailable.clone(),
-        );
-        registry.register(
-            "cache_hits",
-            "Device look-ups answered by the cache",
-            self.cache_hits.clone(),
-        );
-        registry.register(
-            "cache_misses",
-            "Device look-ups in the database",
-            self.cache_misses.clone(),
-        );
-    }
-
-    pub(super) fn count(&self, outcome: Result<(), &Error>) {
-        let reason = match outcome {
-            Ok(()) => {
-                self.accepted.inc();
-                return;
-            }
-            Err(Error::Unavailable(_)) => {
-                self.unavailable.inc();
-                return;
-            }
-            Err(Error::Denied(denied)) => denied.reason(),
-            Err(Error::Method) => "method",
-        };
-        self.denied.get_or_create(&[("reason", reason)]).inc();
-    }
-}
-
-/// Why a login did not give a device.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The device did not prove itself, or may not log in.
-    #[error(transparent)]
-    Denied(#[from] Denied),
-    /// It is not known whether the device proved itself: the server is unavailable to it.
-    #[error("login cannot be checked")]
-    Unavailable(#[source] catalogue::Error),
-    /// A method of enhanced authentication that is not known here.
-    #[error("authentication method: expected {}", scram::METHOD)]
-    Method,
-}
-
-/// Why a login is denied. For the log and the metrics: a device is told no more than that it is denied.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Denied {
-    /// A client identifier that can be nobody's in the open profile.
-    #[error("client id: {0}")]
-    ClientId(device::Error),
-    /// Malformed or wrong credentials.
-    #[error(transparent)]
-    Credentials(credentials::Error),
-    /// Malformed or wrong messages of a SCRAM exchange.
-    #[error(transparent)]
-    Scram(scram::Error),
-    /// Not in the database.
-    #[error("unknown device")]
-    UnknownDevice,
-    /// In the database and proved, but disabled there.
-    #[error("device is disabled")]
-    Disabled,
-    /// In the database and proved, but blocked there.
-    #[error("device is blocked")]
-    Blocked,
-    /// A client id `register&…`.
-    #[error("dynamic registration is not available")]
-    Registration,
-}
-
-impl Denied {
-    /// The reason's fixed name in the metrics.
-    #[must_use]
-    pub fn reason(&self) -> &'static str {
-        use credentials::Error;
-        match self {
-            Self::ClientId(_) => "client_id",
-            Self::Credentials(Error::Identity(_) | Error::Name(..) | Error::Separator(..)) => {
-                "identity"
-            }
-            Self::Credentials(Error::Username) => "username",
-            Self::Credentials(Error::Mismatch) => "mismatch",
-            Self::Credentials(Error::Password) => "password",
-            Self::Credentials(Error::Token) => "token",
-            Self::Credentials(Error::Secret) => "secret",
-            Self::Scram(scram::Error::Mismatch) => "mismatch",
-            Self::Scram(scram::Error::Proof) => "proof",
-            Self::Scram(_) => "exchange",
-            Self::UnknownDevice => "unknown_device",
-            Self::Disabled => "disabled",
-            Self::Blocked => "blocked",
-            Self::Registration => "registration",
-        }
+        // Only `device` can be asked so far, and it tells what it passes on.
+        Err(passed.unwrap_or(Denied::UnknownDevice).into())
     }
 }
 

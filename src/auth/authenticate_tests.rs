@@ -1,12 +1,17 @@
 //! Logins against a real SQLite file: proof, cache, and a database that is busy or away.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
+use prometheus_client::registry::Registry;
 use sqlx::SqlitePool;
 use tempfile::TempDir;
 
 use super::*;
 use crate::auth::credentials::{Credentials, Method, Secret};
+use crate::auth::denied::Unavailable;
 use crate::database;
+use crate::device;
 
 /// A database with the devices `p/d0` to `p/d9`, of the same secret, and an authenticator in front of it.
 struct Bench {
@@ -26,6 +31,14 @@ fn login(name: &str) -> Credentials {
     Credentials::generate(&device, &secret(), Method::HmacSha256)
         .ok()
         .unwrap()
+}
+
+fn attempt<'a>(client_id: &'a str, username: &'a str, password: &'a str) -> Attempt<'a> {
+    Attempt {
+        client_id,
+        username: Some(username),
+        password: Some(password.as_bytes()),
+    }
 }
 
 impl Bench {
@@ -61,22 +74,10 @@ impl Bench {
     }
 
     async fn log_in_at(&self, now: Instant, name: &str) -> Result<Device, Error> {
-        let Credentials {
-            client_id,
-            username,
-            password,
-        } = login(name);
-        let outcome = self
-            .authenticator
-            .proof
-            .as_ref()
-            .unwrap()
-            .authenticate_at(now, &client_id, Some(&username), Some(password.as_bytes()))
-            .await;
-        self.authenticator
-            .metrics
-            .count(outcome.as_ref().map(|_| ()));
-        outcome
+        let login = login(name);
+        let attempt = attempt(&login.client_id, &login.username, &login.password);
+        let outcome = self.authenticator.authenticate_at(now, &attempt).await;
+        outcome.map(|accepted| accepted.device)
     }
 
     fn misses(&self) -> u64 {
@@ -84,7 +85,7 @@ impl Bench {
     }
 }
 
-fn denied(outcome: Result<Device, Error>) -> Denied {
+fn denied<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Denied {
     match outcome {
         Err(Error::Denied(denied)) => denied,
         other => panic!("expected a denial, got {other:?}"),
@@ -143,10 +144,8 @@ async fn each_denial_has_its_reason() {
         ("password", &d1.client_id, &d1.username, &d1.username),
     ];
     for (reason, client_id, username, password) in cases {
-        let outcome = bench
-            .authenticator
-            .authenticate(client_id, Some(username), Some(password.as_bytes()))
-            .await;
+        let attempt = attempt(client_id, username, password);
+        let outcome = bench.authenticator.authenticate(&attempt).await;
         assert_eq!(denied(outcome).reason(), reason);
     }
     let mut registry = Registry::default();
@@ -287,13 +286,26 @@ async fn a_slow_database_is_unavailable_in_time_and_recovers() {
     for (name, outcome) in names.iter().zip(outcomes) {
         match outcome {
             Ok(_) => assert_eq!(name, "d0"),
-            Err(Error::Unavailable(catalogue::Error::Timeout(_))) => assert_ne!(name, "d0"),
+            Err(Error::Unavailable(Unavailable::Timeout(_) | Unavailable::Broken)) => {
+                assert_ne!(name, "d0");
+            }
             other => panic!("{name}: {other:?}"),
         }
     }
     assert_eq!(bench.authenticator.metrics.unavailable.get(), 270);
+    // After so many failures in a row nobody waits for the database any more, except for one in a while.
+    let now = Instant::now();
+    let at_once = bench.log_in_at(now, "d1").await;
+    assert!(matches!(
+        at_once,
+        Err(Error::Unavailable(Unavailable::Broken))
+    ));
+    assert!(bench.log_in_at(now, "d0").await.is_ok());
     drop(held);
-    assert!(bench.log_in("d1").await.is_ok());
+    let later = now + Duration::from_millis(config.breaker_wait_ms);
+    for name in ["d1", "d2"] {
+        assert!(bench.log_in_at(later, name).await.is_ok());
+    }
 }
 
 #[tokio::test]
@@ -304,7 +316,7 @@ async fn a_failing_database_is_unavailable_and_recovers() {
         let outcome = bench.log_in(name).await;
         assert!(matches!(
             outcome,
-            Err(Error::Unavailable(catalogue::Error::Database(..)))
+            Err(Error::Unavailable(Unavailable::Database(_)))
         ));
     }
     bench.outside("ALTER TABLE away RENAME TO device").await;
@@ -322,32 +334,60 @@ async fn the_cache_is_bounded() {
     for n in 0..2_000 {
         assert!(bench.log_in(&format!("ghost{n}")).await.is_err());
     }
-    assert!(bench.authenticator.proof.as_ref().unwrap().cache.len() <= 100);
+    assert!(
+        bench
+            .authenticator
+            .chain
+            .as_ref()
+            .unwrap()
+            .records
+            .cache
+            .len()
+            <= 100
+    );
 }
 
 #[test]
 fn limits_that_cannot_work_are_faults() {
     assert_eq!(Config::default().validate(), Vec::<String>::new());
     let config = Config {
+        chain: vec![],
         lookup_timeout_ms: 0,
         cache_entries_max: 0,
         cache_ttl_ms: 1,
         cache_unknown_ttl_ms: 2,
+        breaker_failures: 0,
+        breaker_wait_ms: 0,
         scram_iterations: 4_095,
     };
+    let expected = [
+        "chain is empty",
+        "lookup_timeout_ms is 0",
+        "cache_entries_max is 0",
+        "breaker_failures is 0",
+        "breaker_wait_ms is 0",
+        "cache_unknown_ttl_ms is 2",
+        "scram_iterations is 4095",
+    ];
     let faults = config.validate();
-    assert!(faults[0].starts_with("lookup_timeout_ms is 0"));
-    assert!(faults[1].starts_with("cache_entries_max is 0"));
-    assert!(faults[2].starts_with("cache_unknown_ttl_ms is 2"));
-    assert!(faults[3].starts_with("scram_iterations is 4095"));
+    assert_eq!(faults.len(), expected.len());
+    for (fault, expected) in faults.iter().zip(expected) {
+        assert!(fault.starts_with(expected), "{fault}");
+    }
+    let twice = Config {
+        chain: vec![Kind::Device, Kind::Device],
+        ..Config::default()
+    };
+    assert!(twice.validate()[0].starts_with("chain has \"device\" twice"));
 }
 
 #[tokio::test]
 async fn in_the_open_profile_the_client_identifier_is_who_one_is() {
     let authenticator = Authenticator::open();
     let log_in = async |client_id: &str| {
-        let login = authenticator.authenticate(client_id, Some("any"), Some(b"thing"));
-        login.await
+        let attempt = attempt(client_id, "any", "thing");
+        let accepted = authenticator.authenticate(&attempt).await;
+        accepted.map(|accepted| accepted.device)
     };
     let client = log_in("a/b").await.unwrap();
     assert_eq!((client.id.product(), client.id.name()), ("open", "a%2Fb"));

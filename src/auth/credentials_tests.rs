@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::auth::authenticate::Denied;
+use crate::auth::denied::Denied;
 
 #[derive(serde::Deserialize)]
 struct Golden {

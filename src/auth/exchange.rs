@@ -14,9 +14,12 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use quick_cache::sync::Cache;
 
-use crate::auth::authenticate::{self, Authenticator, Config, Denied, Error, Metrics};
+use crate::auth::authenticate::{Authenticator, Config};
 use crate::auth::credentials::Secret;
+use crate::auth::denied::{Denied, Error};
+use crate::auth::metrics::Metrics;
 use crate::auth::scram::{self, Account, Challenge, Keys};
+use crate::auth::step::claimed;
 use crate::catalogue::{Record, State};
 use crate::device::{Device, DeviceId};
 
@@ -88,13 +91,14 @@ impl Authenticator {
         method: &str,
         client_id: &str,
     ) -> Result<Exchange, Error> {
-        // The open profile has no secrets that a method could prove.
-        let proof = self.proof.as_ref().filter(|_| method == scram::METHOD);
-        let proof = proof.ok_or(Error::Method)?;
-        let device = authenticate::claimed(client_id)?;
-        let record = proof.record_in_time(now, &device).await?;
+        // The open profile has no secrets that a method could prove, and neither has a chain without devices.
+        let chain = self.chain.as_ref().filter(|_| method == scram::METHOD);
+        let chain = chain.ok_or(Error::Method)?;
+        let scram = chain.scram.as_ref().ok_or(Error::Method)?;
+        let device = claimed(client_id)?;
+        let record = chain.records.find(now, &device).await?;
         Ok(Exchange {
-            mechanism: Box::new(proof.scram.server(device, record)),
+            mechanism: Box::new(scram.server(device, record)),
             metrics: self.metrics.clone(),
         })
     }

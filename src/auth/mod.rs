@@ -1,18 +1,27 @@
 //! STEP 3: who is it. A CONNECT's client id, user name and password become an authenticated
 //! [`Device`](crate::device::Device), or a refusal with its reason.
 //!
-//! `credentials` is pure: what a device says and whether a secret proves it. `authenticate` joins it with the catalogue of
-//! devices behind a bounded cache, `lookups` asks for many devices at once. `exchange` does the same for the enhanced
-//! authentication of MQTT 5, whose one method so far is `scram`.
+//! `attempt` is what a CONNECT says and what a `step` of the chain answers; `authenticate` asks the steps in their order.
+//! `credentials` is pure: what a device says and whether a secret proves it. `records` is what logins see of the
+//! catalogue: through a bounded cache, a time limit and a `breaker`; `lookups` asks it for many devices at once. `exchange` is the enhanced authentication of MQTT 5, whose one method so far is `scram`.
 //!
-//! Invariants: a database that is slow or away never turns into "bad credentials"; no secret is logged.
+//! Invariants: a source that is slow or away never turns into "bad credentials"; no secret is logged.
 
 pub mod acl;
+mod attempt;
 pub mod authenticate;
+mod breaker;
 pub mod credentials;
+mod denied;
 pub mod exchange;
 mod lookups;
+mod metrics;
+mod records;
 pub mod scram;
+pub mod step;
 
-pub use authenticate::{Authenticator, Config, Denied, Error};
+pub use attempt::{Attempt, Decision, Verdict};
+pub use authenticate::{Authenticator, Config};
+pub use denied::{Denied, Error, Unavailable};
 pub use exchange::{Exchange, Step};
+pub use metrics::Metrics;

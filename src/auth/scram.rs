@@ -16,8 +16,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::auth::authenticate::Denied;
 use crate::auth::credentials::Identity;
+use crate::auth::denied::Denied;
 use crate::auth::exchange::{Mechanism, Step};
 use crate::device::{Device, DeviceId, Scope};
 

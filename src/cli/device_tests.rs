@@ -4,7 +4,7 @@ use clap::Parser;
 use tempfile::TempDir;
 
 use super::*;
-use crate::auth::{Authenticator, authenticate};
+use crate::auth::{Attempt, Authenticator, authenticate};
 
 #[derive(Parser)]
 struct Line {
@@ -54,15 +54,13 @@ async fn added_devices_can_log_in_with_what_was_printed() {
             ("p", format!("d{n}").as_str())
         );
         assert!(field("password").ends_with(";hmacsha1"));
-        let device = authenticator
-            .authenticate(
-                field("client_id"),
-                Some(field("username")),
-                Some(field("password").as_bytes()),
-            )
-            .await
-            .unwrap();
-        assert_eq!(device.id.name(), field("name"));
+        let attempt = Attempt {
+            client_id: field("client_id"),
+            username: Some(field("username")),
+            password: Some(field("password").as_bytes()),
+        };
+        let accepted = authenticator.authenticate(&attempt).await.unwrap();
+        assert_eq!(accepted.device.id.name(), field("name"));
     }
 }
 

@@ -16,6 +16,7 @@ use super::reauthentication::Reauthentication;
 use super::wire::Wire;
 use super::{Shared, afterlife, attachment, authentication, releasing};
 use crate::auth;
+use crate::auth::Attempt;
 use crate::auth::acl::Action;
 use crate::device::{Connection, Device, Scope};
 use crate::downlink::Delivery;
@@ -197,12 +198,17 @@ async fn admit(
     }
     let device = match &connect.properties.authentication_method {
         None => {
-            let (username, password) = (connect.username.as_deref(), connect.password.as_deref());
-            let login = &shared.authenticator;
+            let attempt = Attempt {
+                client_id: &connect.client_id,
+                username: connect.username.as_deref(),
+                password: connect.password.as_deref(),
+            };
+            // Boxed, so that a login takes room for no longer than it lasts.
+            let login = Box::pin(shared.authenticator.authenticate(&attempt));
             login
-                .authenticate(&connect.client_id, username, password)
                 .await
                 .map_err(|error| login_refused(&connect, &error))?
+                .device
         }
         Some(method) => {
             let (device, data) =
@@ -285,6 +291,7 @@ pub(super) fn login_refused(connect: &Connect, error: &auth::Error) -> Refused {
             tracing::info!(client_id = %connect.client_id, %reason, "login denied");
             let answer = match reason {
                 auth::Denied::ClientId(_) => ReasonCode::ClientIdentifierNotValid,
+                auth::Denied::Disabled | auth::Denied::Blocked => ReasonCode::NotAuthorized,
                 _ => ReasonCode::BadUserNameOrPassword,
             };
             Refused::with(answer, Rejected::NotAuthorized)

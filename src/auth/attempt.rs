@@ -1,0 +1,66 @@
+//! What a CONNECT says about who it is, and what a step of the chain makes of it. Pure.
+//!
+//! Nothing here has a `Debug` form that shows a password or a token.
+
+use std::sync::Arc;
+
+use crate::auth::denied::Denied;
+use crate::catalogue::{Record, State};
+use crate::device::{Device, DeviceId, Scope};
+
+/// What a CONNECT says about who it is. Has no `Debug`: it holds a password.
+#[derive(Clone, Copy)]
+pub struct Attempt<'a> {
+    /// The client identifier.
+    pub client_id: &'a str,
+    /// The user name.
+    pub username: Option<&'a str>,
+    /// The password.
+    pub password: Option<&'a [u8]>,
+}
+
+/// A login that was accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// Who proved itself.
+    pub device: Device,
+}
+
+impl Decision {
+    /// A device that proved itself, and of which no more is known yet.
+    pub(super) fn of(device: DeviceId) -> Self {
+        Self {
+            device: Device {
+                id: device,
+                scope: Scope::Full,
+                sub_devices: [].into(),
+            },
+        }
+    }
+
+    /// With what the catalogue holds about the device.
+    ///
+    /// # Errors
+    /// [`Denied::Disabled`] and [`Denied::Blocked`].
+    pub(super) fn with(mut self, record: &Record) -> Result<Self, Denied> {
+        match record.state {
+            State::Enabled => {}
+            State::Disabled => return Err(Denied::Disabled),
+            State::Blocked => return Err(Denied::Blocked),
+        }
+        self.device.sub_devices = Arc::clone(&record.sub_devices);
+        Ok(self)
+    }
+}
+
+/// What a step answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The credentials prove it.
+    Accept(Decision),
+    /// These are credentials of the step's kind, and they prove nothing.
+    Deny(Denied),
+    /// These are no credentials of the step's kind: the next step is asked. With what is wrong with them if no other step takes
+    /// them, where the step can tell.
+    Pass(Option<Denied>),
+}
