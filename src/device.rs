@@ -168,6 +168,17 @@ pub enum Scope {
     Open,
 }
 
+/// What a peer's certificate says of its holder; the TLS handshake verified it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate {
+    /// The common name of its subject, if there is exactly one.
+    pub common_name: Option<Box<str>>,
+    /// The DNS names and URIs of its subject's alternative names.
+    pub alternative_names: Box<[Box<str>]>,
+    /// SHA-256 of its DER form.
+    pub fingerprint: [u8; 32],
+}
+
 /// One connection of a device, as status events, logs and the connection table know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connection {

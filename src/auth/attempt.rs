@@ -2,15 +2,22 @@
 //!
 //! Nothing here has a `Debug` form that shows a password or a token.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::auth::denied::Denied;
 use crate::catalogue::{Record, State};
-use crate::device::{Device, DeviceId, Scope};
+use crate::device::{Certificate, Device, DeviceId, Scope};
 
 /// What a CONNECT says about who it is. Has no `Debug`: it holds a password.
 #[derive(Clone, Copy)]
 pub struct Attempt<'a> {
+    /// The address or path of the listener that it came through.
+    pub listener: &'a str,
+    /// Where it came from; none through a Unix socket.
+    pub peer: Option<SocketAddr>,
+    /// The certificate that the TLS handshake verified.
+    pub certificate: Option<&'a Certificate>,
     /// The client identifier.
     pub client_id: &'a str,
     /// The user name.
@@ -24,21 +31,12 @@ pub struct Attempt<'a> {
 pub struct Decision {
     /// Who proved itself.
     pub device: Device,
+    /// When what it proved itself with ends, and its connection with it, in Unix milliseconds; none: never.
+    pub expires_ms: Option<u64>,
 }
 
 impl Decision {
-    /// A device that proved itself, and of which no more is known yet.
-    pub(super) fn of(device: DeviceId) -> Self {
-        Self {
-            device: Device {
-                id: device,
-                scope: Scope::Full,
-                sub_devices: [].into(),
-            },
-        }
-    }
-
-    /// With what the catalogue holds about the device.
+    /// What the catalogue holds about the device that proved itself.
     ///
     /// # Errors
     /// [`Denied::Disabled`] and [`Denied::Blocked`].
@@ -50,6 +48,18 @@ impl Decision {
         }
         self.device.sub_devices = Arc::clone(&record.sub_devices);
         Ok(self)
+    }
+
+    /// A device that proved itself, and of which no more is known yet.
+    pub(super) fn of(device: DeviceId) -> Self {
+        Self {
+            device: Device {
+                id: device,
+                scope: Scope::Full,
+                sub_devices: [].into(),
+            },
+            expires_ms: None,
+        }
     }
 }
 
@@ -63,4 +73,19 @@ pub enum Verdict {
     /// These are no credentials of the step's kind: the next step is asked. With what is wrong with them if no other step takes
     /// them, where the step can tell.
     Pass(Option<Denied>),
+}
+
+#[cfg(test)]
+impl<'a> Attempt<'a> {
+    /// Over plain TCP, with nothing but a client identifier.
+    pub(crate) fn of(client_id: &'a str) -> Self {
+        Self {
+            listener: "127.0.0.1:1883",
+            peer: None,
+            certificate: None,
+            client_id,
+            username: None,
+            password: None,
+        }
+    }
 }

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::auth::attempt::{Attempt, Decision, Verdict};
-use crate::auth::denied::{Denied, Error};
+use crate::auth::denied::{Denied, Error, Refusal};
 use crate::auth::exchange::Scram;
 use crate::auth::metrics::Metrics;
 use crate::auth::records::Records;
 use crate::auth::scram;
-use crate::auth::step::{Kind, Step};
+use crate::auth::step::jwt::Jwt;
+use crate::auth::step::{Kind, Reading, Step, certificate, jwt};
 use crate::catalogue::Catalogue;
 use crate::device::{Device, DeviceId, Scope};
 use crate::telemetry;
@@ -26,6 +27,8 @@ use crate::telemetry;
 pub struct Config {
     /// The steps, in the order in which they are asked.
     pub chain: Vec<Kind>,
+    /// Whether a device must be in the database whatever it proves itself with. Who is disabled there never comes in.
+    pub registered_only: bool,
     /// How long a login may wait for the database.
     pub lookup_timeout_ms: u64,
     /// How many devices are remembered, unknown ones included. One takes about 300 bytes, and 200 more once it has used
@@ -42,12 +45,17 @@ pub struct Config {
     /// How often SCRAM-SHA-256 hashes a secret (RFC 7677 §4), here and in the device. More of it slows down guessing,
     /// which secrets of random bytes do not need.
     pub scram_iterations: u32,
+    /// Step `certificate`.
+    pub certificate: certificate::Config,
+    /// Step `jwt`.
+    pub jwt: jwt::Config,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
             chain: vec![Kind::Device],
+            registered_only: false,
             lookup_timeout_ms: 2_000,
             cache_entries_max: 100_000,
             cache_ttl_ms: 60_000,
@@ -55,6 +63,8 @@ impl Default for Config {
             breaker_failures: 20,
             breaker_wait_ms: 1_000,
             scram_iterations: *scram::ITERATIONS.start(),
+            certificate: certificate::Config::default(),
+            jwt: jwt::Config::default(),
         }
     }
 }
@@ -99,6 +109,15 @@ impl Config {
                 scram::ITERATIONS.end()
             ));
         }
+        for kind in &self.chain {
+            let found = match kind {
+                Kind::Certificate => self.certificate.validate(),
+                Kind::Device => Vec::new(),
+                Kind::Jwt => self.jwt.validate(),
+            };
+            let name = kind.name();
+            faults.extend(found.into_iter().map(|fault| format!("{name}.{fault}")));
+        }
         faults
     }
 }
@@ -107,6 +126,8 @@ impl Config {
 pub struct Authenticator {
     /// None: everybody may come in.
     pub(super) chain: Option<Chain>,
+    /// Reads the keys of tokens, once somebody [takes](Self::take_reading) it and lets it run.
+    reading: Option<Reading>,
     /// What it counts.
     pub metrics: Metrics,
 }
@@ -114,29 +135,45 @@ pub struct Authenticator {
 /// What logins are proved with.
 pub(super) struct Chain {
     steps: Box<[Step]>,
+    registered_only: bool,
     pub(super) records: Arc<Records>,
     /// Where devices have secrets.
     pub(super) scram: Option<Scram>,
 }
 
 impl Authenticator {
-    /// An authenticator with empty caches.
+    /// An authenticator with empty caches. The configuration is [valid](Config::validate).
     #[must_use]
     pub fn new(config: &Config, devices: Catalogue) -> Self {
         let metrics = Metrics::default();
         let records = Arc::new(Records::new(config, devices, metrics.clone()));
-        let step = |kind: &Kind| match kind {
-            Kind::Device => Step::Device(Arc::clone(&records)),
+        let mut reading = None;
+        let mut step = |kind: &Kind| match kind {
+            Kind::Certificate => Some(Step::Certificate(config.certificate.clone())),
+            Kind::Device => Some(Step::Device(Arc::clone(&records))),
+            Kind::Jwt => {
+                let (jwt, keys) = Jwt::new(&config.jwt)?;
+                reading = Some(keys);
+                Some(Step::Jwt(Box::new(jwt)))
+            }
         };
+        let steps = config.chain.iter().filter_map(&mut step).collect();
         let chain = Chain {
-            steps: config.chain.iter().map(step).collect(),
+            steps,
+            registered_only: config.registered_only,
             scram: (config.chain.contains(&Kind::Device)).then(|| Scram::new(config)),
             records,
         };
         Self {
             chain: Some(chain),
+            reading,
             metrics,
         }
+    }
+
+    /// What must run for as long as there are logins, if there is such a thing.
+    pub fn take_reading(&mut self) -> Option<Reading> {
+        self.reading.take()
     }
 
     /// An authenticator of the open profile, which lets everybody in.
@@ -144,6 +181,7 @@ impl Authenticator {
     pub fn open() -> Self {
         Self {
             chain: None,
+            reading: None,
             metrics: Metrics::default(),
         }
     }
@@ -204,6 +242,7 @@ fn open(client_id: &str) -> Result<Decision, Error> {
             scope: Scope::Open,
             sub_devices: [].into(),
         },
+        expires_ms: None,
     })
 }
 
@@ -212,13 +251,24 @@ impl Chain {
         let mut passed = None;
         for step in &self.steps {
             match step.ask(now, attempt).await? {
-                Verdict::Accept(decision) => return Ok(decision),
+                Verdict::Accept(decision) if matches!(step, Step::Device(_)) => {
+                    return Ok(decision);
+                }
+                Verdict::Accept(decision) => return self.admit(now, decision).await,
                 Verdict::Deny(denied) => return Err(denied.into()),
                 Verdict::Pass(denied) => passed = passed.or(denied),
             }
         }
-        // Only `device` can be asked so far, and it tells what it passes on.
-        Err(passed.unwrap_or(Denied::UnknownDevice).into())
+        Err(passed.unwrap_or(Denied::Refused(Refusal::Nothing)).into())
+    }
+
+    /// What the catalogue has to say about a device that proved itself without it.
+    async fn admit(&self, now: Instant, decision: Decision) -> Result<Decision, Error> {
+        match self.records.find(now, &decision.device.id).await? {
+            Some(record) => Ok(decision.with(&record)?),
+            None if self.registered_only => Err(Denied::UnknownDevice.into()),
+            None => Ok(decision),
+        }
     }
 }
 

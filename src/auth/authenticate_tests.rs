@@ -11,7 +11,7 @@ use super::*;
 use crate::auth::credentials::{Credentials, Method, Secret};
 use crate::auth::denied::Unavailable;
 use crate::database;
-use crate::device;
+use crate::device::{self, Certificate};
 
 /// A database with the devices `p/d0` to `p/d9`, of the same secret, and an authenticator in front of it.
 struct Bench {
@@ -35,9 +35,9 @@ fn login(name: &str) -> Credentials {
 
 fn attempt<'a>(client_id: &'a str, username: &'a str, password: &'a str) -> Attempt<'a> {
     Attempt {
-        client_id,
         username: Some(username),
         password: Some(password.as_bytes()),
+        ..Attempt::of(client_id)
     }
 }
 
@@ -347,11 +347,66 @@ async fn the_cache_is_bounded() {
     );
 }
 
+#[tokio::test]
+async fn steps_are_asked_in_their_order_and_the_database_has_a_word() {
+    let certificate = |name: &str| Certificate {
+        common_name: Some(format!("p&{name}").into()),
+        alternative_names: [].into(),
+        fingerprint: [0; 32],
+    };
+    let mut config = Config {
+        chain: vec![Kind::Certificate, Kind::Device],
+        ..Config::default()
+    };
+    let bench = Bench::new(&config, 4).await;
+    bench
+        .outside("UPDATE device SET enabled = FALSE WHERE name = 'd2'")
+        .await;
+    let log_in = async |bench: &Bench, client_id: &str, holder: &Certificate| {
+        let attempt = Attempt {
+            certificate: Some(holder),
+            ..Attempt::of(client_id)
+        };
+        let accepted = bench.authenticator.authenticate(&attempt).await;
+        accepted.map(|accepted| accepted.device.id.name().to_owned())
+    };
+    assert_eq!(
+        log_in(&bench, "p&d1", &certificate("d1")).await.unwrap(),
+        "d1"
+    );
+    assert_eq!(
+        log_in(&bench, "p&new", &certificate("new")).await.unwrap(),
+        "new"
+    );
+    let disabled = log_in(&bench, "p&d2", &certificate("d2")).await;
+    assert_eq!(denied(disabled), Denied::Disabled);
+    let other = log_in(&bench, "p&d1", &certificate("d3")).await;
+    assert_eq!(denied(other).reason(), "other_device");
+    // Who has no certificate proves itself in the next step.
+    assert!(bench.log_in("d1").await.is_ok());
+    let nothing = bench.authenticator.authenticate(&Attempt::of("p&d1")).await;
+    assert_eq!(denied(nothing).reason(), "username");
+
+    config.registered_only = true;
+    config.chain = vec![Kind::Certificate];
+    let bench = Bench::new(&config, 4).await;
+    assert!(log_in(&bench, "p&d1", &certificate("d1")).await.is_ok());
+    let unknown = log_in(&bench, "p&new", &certificate("new")).await;
+    assert_eq!(denied(unknown), Denied::UnknownDevice);
+    assert_eq!(
+        denied(bench.log_in("d1").await),
+        Denied::Refused(Refusal::Nothing)
+    );
+    let begun = bench.authenticator.begin(scram::METHOD, "p&d1").await;
+    assert!(matches!(begun, Err(Error::Method)));
+}
+
 #[test]
 fn limits_that_cannot_work_are_faults() {
     assert_eq!(Config::default().validate(), Vec::<String>::new());
     let config = Config {
         chain: vec![],
+        registered_only: false,
         lookup_timeout_ms: 0,
         cache_entries_max: 0,
         cache_ttl_ms: 1,
@@ -359,6 +414,7 @@ fn limits_that_cannot_work_are_faults() {
         breaker_failures: 0,
         breaker_wait_ms: 0,
         scram_iterations: 4_095,
+        ..Config::default()
     };
     let expected = [
         "chain is empty",
@@ -379,6 +435,14 @@ fn limits_that_cannot_work_are_faults() {
         ..Config::default()
     };
     assert!(twice.validate()[0].starts_with("chain has \"device\" twice"));
+    let steps = Config {
+        chain: vec![Kind::Certificate, Kind::Jwt],
+        certificate: certificate::Config { names: vec![] },
+        ..Config::default()
+    };
+    let faults = steps.validate();
+    assert!(faults[0].starts_with("certificate.names: expected"));
+    assert!(faults[1].starts_with("jwt.jwks_file: expected"));
 }
 
 #[tokio::test]

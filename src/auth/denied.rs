@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::auth::{credentials, scram};
 use crate::catalogue;
-use crate::device;
+use crate::device::{self, DeviceId};
 
 /// Why a login did not give a device.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +31,12 @@ pub enum Unavailable {
     /// It takes too long.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
+    /// The source has no usable answer. The text holds nothing of the login.
+    #[error("no usable answer: {0}")]
+    Source(String),
+    /// Keys that tokens are verified with are not there, and neither is who would know of them.
+    #[error("no keys to verify the token with")]
+    Keys,
     /// It failed so often lately that it is left alone for a while.
     #[error("not asked again yet after failures in a row")]
     Broken,
@@ -60,6 +66,23 @@ pub enum Denied {
     /// A client id `register&…`.
     #[error("dynamic registration is not available")]
     Registration,
+    /// For a reason of a step's own.
+    #[error(transparent)]
+    Refused(Refusal),
+}
+
+/// Why a step denies a login, or all of them do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Credentials of a device whose name is not in the client id.
+    #[error("the client id names another device than the {0}, which is of {1}")]
+    OtherDevice(&'static str, DeviceId),
+    /// No step of the chain takes such credentials.
+    #[error("no credentials that a step of the chain takes")]
+    Nothing,
+    /// A JSON Web Token, with what is wrong in it.
+    #[error("token: {0}")]
+    Token(&'static str),
 }
 
 impl Denied {
@@ -84,6 +107,9 @@ impl Denied {
             Self::Disabled => "disabled",
             Self::Blocked => "blocked",
             Self::Registration => "registration",
+            Self::Refused(Refusal::OtherDevice(..)) => "other_device",
+            Self::Refused(Refusal::Nothing) => "nothing",
+            Self::Refused(Refusal::Token(_)) => "jwt",
         }
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! `attempt` is what a CONNECT says and what a `step` of the chain answers; `authenticate` asks the steps in their order.
 //! `credentials` is pure: what a device says and whether a secret proves it. `records` is what logins see of the
-//! catalogue: through a bounded cache, a time limit and a `breaker`; `lookups` asks it for many devices at once. `exchange` is the enhanced authentication of MQTT 5, whose one method so far is `scram`.
+//! catalogue: through a bounded cache, a time limit and a `breaker`; `lookups` asks it for many devices at once. A `gate` is the same
+//! for other sources. `exchange` is the enhanced authentication of MQTT 5, whose one method so far is `scram`.
 //!
 //! Invariants: a source that is slow or away never turns into "bad credentials"; no secret is logged.
 
@@ -14,6 +15,7 @@ mod breaker;
 pub mod credentials;
 mod denied;
 pub mod exchange;
+pub mod gate;
 mod lookups;
 mod metrics;
 mod records;
@@ -22,6 +24,6 @@ pub mod step;
 
 pub use attempt::{Attempt, Decision, Verdict};
 pub use authenticate::{Authenticator, Config};
-pub use denied::{Denied, Error, Unavailable};
+pub use denied::{Denied, Error, Refusal, Unavailable};
 pub use exchange::{Exchange, Step};
 pub use metrics::Metrics;

@@ -55,9 +55,9 @@ async fn added_devices_can_log_in_with_what_was_printed() {
         );
         assert!(field("password").ends_with(";hmacsha1"));
         let attempt = Attempt {
-            client_id: field("client_id"),
             username: Some(field("username")),
             password: Some(field("password").as_bytes()),
+            ..Attempt::of(field("client_id"))
         };
         let accepted = authenticator.authenticate(&attempt).await.unwrap();
         assert_eq!(accepted.device.id.name(), field("name"));

@@ -44,6 +44,8 @@ pub(super) struct Driver {
     pub(super) outbound: Outbound,
     pub(super) asking: Asking,
     pub(super) reauthentication: Option<Box<Reauthentication>>,
+    /// When the login ends, if it does.
+    login_ends: Option<Instant>,
     timer: Pin<Box<Sleep>>,
     /// Since when the socket has taken none of what waits for it.
     write_stalled_since: Option<Instant>,
@@ -60,6 +62,8 @@ pub(super) struct Owned {
     pub(super) held: Held,
     /// The way to prove itself again, if it logged in by an Authentication Method.
     pub(super) reauthentication: Option<Box<Reauthentication>>,
+    /// When its login ends, if it does.
+    pub(super) login_ends: Option<Instant>,
 }
 
 enum Event {
@@ -97,6 +101,7 @@ impl Driver {
             outbound: Outbound::default(),
             asking: Asking::default(),
             reauthentication: owned.reauthentication,
+            login_ends: owned.login_ends,
             timer: Box::pin(sleep_until(deadline.into())),
             write_stalled_since: None,
             draining: false,
@@ -210,7 +215,7 @@ impl Driver {
         let stalled = self.write_stalled_since.map(|since| since + write_timeout);
         let reauthentication = self.reauthentication.as_ref();
         let proved = reauthentication.and_then(|reauthentication| reauthentication.deadline());
-        [stalled, self.keeper.due(), proved]
+        [stalled, self.keeper.due(), proved, self.login_ends]
             .into_iter()
             .flatten()
             .fold(self.session.poll_timeout(), Instant::min)
@@ -337,6 +342,10 @@ impl Driver {
             self.session.save_progress();
         }
         self.check_reauthentication(now);
+        if self.login_ends.is_some_and(|end| now >= end) {
+            tracing::info!(device = %self.sender.device.id, "login has expired");
+            self.closing = Some(CloseReason::Authentication(ReasonCode::NotAuthorized));
+        }
         if self.gathers() || !self.may_read() {
             // We do not listen, so silence says nothing about the device.
             self.session.handle_bytes(now);

@@ -16,7 +16,7 @@ use super::reauthentication::Reauthentication;
 use super::wire::Wire;
 use super::{Shared, afterlife, attachment, authentication, releasing};
 use crate::auth;
-use crate::auth::Attempt;
+use crate::auth::{Attempt, Decision};
 use crate::auth::acl::Action;
 use crate::device::{Connection, Device, Scope};
 use crate::downlink::Delivery;
@@ -24,7 +24,7 @@ use crate::jetstream::Receipts;
 use crate::mapping::Mapping;
 use crate::mqtt::{Connect, Packet, Publish, ReasonCode, Version, Will};
 use crate::net;
-use crate::net::Accepted;
+use crate::net::{Accepted, Origin};
 use crate::ownership::{self, Before, Claim, Held, Request, Turn, WillMessage};
 use crate::registry::{Command, Mailbox};
 use crate::session::connect::{Agreement, agree, refusal};
@@ -110,7 +110,7 @@ struct Heard {
 /// Opens the connection and reads CONNECT.
 async fn hear(shared: &Shared, accepted: Accepted, limit: Duration) -> Option<Heard> {
     let deadline = tokio::time::Instant::now() + limit;
-    let (socket, peer) = match timeout_at(deadline, accepted.open()).await {
+    let (socket, origin) = match timeout_at(deadline, accepted.open()).await {
         Ok(Ok(opened)) => opened,
         Ok(Err(error)) => {
             let rejected = rejected_by(&error);
@@ -128,13 +128,13 @@ async fn hear(shared: &Shared, accepted: Accepted, limit: Duration) -> Option<He
         }
     };
     let mut wire = Wire::new(socket, shared.config.connect_bytes_max);
-    let admitted = match timeout_at(deadline, admit(shared, &mut wire, deadline)).await {
+    let admitted = match timeout_at(deadline, admit(shared, &mut wire, &origin, deadline)).await {
         Ok(admitted) => admitted,
         Err(_) => Err(on_timeout(&wire)),
     };
     Some(Heard {
         wire,
-        peer,
+        peer: origin.peer,
         admitted,
     })
 }
@@ -172,6 +172,8 @@ struct Admitted {
     connect: Box<Connect>,
     agreement: Agreement,
     device: Device,
+    /// When its login ends, if it does.
+    login_ends: Option<Instant>,
     /// Kept until its session is claimed.
     turn: Turn,
     /// Room for the `connected` event, and for both events of a connection that cannot say so itself.
@@ -181,6 +183,7 @@ struct Admitted {
 async fn admit(
     shared: &Shared,
     wire: &mut Wire,
+    origin: &Origin,
     deadline: tokio::time::Instant,
 ) -> Result<Admitted, Refused> {
     let mut connect = read_connect(wire).await?;
@@ -196,19 +199,11 @@ async fn admit(
         }
         connect.client_id = assigned; // [MQTT-3.1.3-6]
     }
-    let device = match &connect.properties.authentication_method {
+    let (device, login_ends) = match &connect.properties.authentication_method {
         None => {
-            let attempt = Attempt {
-                client_id: &connect.client_id,
-                username: connect.username.as_deref(),
-                password: connect.password.as_deref(),
-            };
             // Boxed, so that a login takes room for no longer than it lasts.
-            let login = Box::pin(shared.authenticator.authenticate(&attempt));
-            login
-                .await
-                .map_err(|error| login_refused(&connect, &error))?
-                .device
+            let accepted = Box::pin(login(shared, origin, &connect)).await?;
+            (accepted.device, accepted.expires_ms.and_then(instant))
         }
         Some(method) => {
             let (device, data) =
@@ -216,7 +211,7 @@ async fn admit(
             let said = &mut agreement.connack.properties;
             said.authentication_method = Some(method.clone()); // [MQTT-4.12.0-5]
             said.authentication_data = data;
-            device
+            (device, None)
         }
     };
     if device.scope == Scope::Open && connect.client_id.is_empty() {
@@ -248,9 +243,23 @@ async fn admit(
         connect,
         agreement,
         device,
+        login_ends,
         turn,
         slots,
     })
+}
+
+async fn login(shared: &Shared, origin: &Origin, connect: &Connect) -> Result<Decision, Refused> {
+    let attempt = Attempt {
+        listener: origin.listener(),
+        peer: origin.peer,
+        certificate: origin.certificate.as_deref(),
+        client_id: &connect.client_id,
+        username: connect.username.as_deref(),
+        password: connect.password.as_deref(),
+    };
+    let decision = shared.authenticator.authenticate(&attempt).await;
+    decision.map_err(|error| login_refused(connect, &error))
 }
 
 async fn read_connect(wire: &mut Wire) -> Result<Box<Connect>, Refused> {
@@ -291,7 +300,11 @@ pub(super) fn login_refused(connect: &Connect, error: &auth::Error) -> Refused {
             tracing::info!(client_id = %connect.client_id, %reason, "login denied");
             let answer = match reason {
                 auth::Denied::ClientId(_) => ReasonCode::ClientIdentifierNotValid,
-                auth::Denied::Disabled | auth::Denied::Blocked => ReasonCode::NotAuthorized,
+                auth::Denied::Disabled
+                | auth::Denied::Blocked
+                | auth::Denied::Refused(auth::Refusal::OtherDevice(..)) => {
+                    ReasonCode::NotAuthorized
+                }
                 _ => ReasonCode::BadUserNameOrPassword,
             };
             Refused::with(answer, Rejected::NotAuthorized)
@@ -376,10 +389,18 @@ impl Admitted {
                 connection,
                 mailbox,
                 held,
+                login_ends: self.login_ends,
                 reauthentication: method.map(|method| Box::new(Reauthentication::new(method))),
             },
         )))
     }
+}
+
+/// When it is this late by the clock, in Unix milliseconds.
+fn instant(at_ms: u64) -> Option<Instant> {
+    Instant::now().checked_add(Duration::from_millis(
+        at_ms.saturating_sub(telemetry::now_unix_ms()),
+    ))
 }
 
 fn unavailable() -> Refused {

@@ -75,7 +75,7 @@ impl Parts<'_> {
     /// Starts what it is built of; the gateway is ready then.
     pub(super) async fn start(
         mut self,
-        authenticator: Authenticator,
+        mut authenticator: Authenticator,
         streams: Vec<Stream>,
         listeners: Vec<Listener>,
         http: TcpListener,
@@ -96,6 +96,10 @@ impl Parts<'_> {
             stores.application.clone(),
             stores.dead_letters.clone(),
         ];
+        if let Some(reading) = authenticator.take_reading() {
+            let run = reading.run(self.services_stop.clone());
+            self.services.spawn("login keys", OnExit::Shutdown, run);
+        }
         let shared = self.shared(authenticator, stores, ownership, run);
         self.start_downlinks(&shared, uplink.clone()).await?;
         self.start_ownership(&shared).await?;

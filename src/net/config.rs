@@ -81,6 +81,17 @@ impl Transport {
     }
 }
 
+/// Whether a client needs a certificate, where there are CAs for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientCertificate {
+    /// Who has none is refused.
+    #[default]
+    Required,
+    /// Who has none is let in without; one that is not to be believed is refused.
+    Optional,
+}
+
 /// One more listener (`[[listener]]`): an address or a path, and what is spoken there.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
@@ -96,8 +107,13 @@ pub struct ListenerConfig {
     pub certificate: Option<PathBuf>,
     /// PEM file with the private key of the certificate.
     pub key: Option<PathBuf>,
-    /// PEM file with the CAs that sign client certificates. With it a client without such a certificate is refused.
+    /// PEM file with the CAs that sign client certificates.
     pub client_ca: Option<PathBuf>,
+    /// PEM file with certificate revocation lists: one of each CA that signed a certificate of a client's chain. Whose chain holds
+    /// a revoked certificate is refused, and so is one of whose CAs there is no list.
+    pub client_crl: Option<PathBuf>,
+    /// Whether a client needs a certificate of `client_ca`.
+    pub client_certificate: ClientCertificate,
     /// Every connection must start with a PROXY protocol header (version 1 or 2), which names the peer's address.
     pub proxy_protocol: bool,
     /// Connections of this listener at the same time; without it only `[mqtt] connections_max` counts.
@@ -136,6 +152,8 @@ impl ListenerConfig {
             certificate: certificate.clone(),
             key: key.clone(),
             client_ca: self.client_ca.clone(),
+            client_crl: self.client_crl.clone(),
+            client_certificate: self.client_certificate,
         })
     }
 
@@ -154,6 +172,7 @@ impl ListenerConfig {
             ("certificate", &self.certificate, true),
             ("key", &self.key, true),
             ("client_ca", &self.client_ca, false),
+            ("client_crl", &self.client_crl, false),
         ] {
             match (secure, file) {
                 (true, None) if needed => faults.push(format!(
@@ -163,6 +182,15 @@ impl ListenerConfig {
                     faults.push(format!("{key}: expected only with transport tls or wss"));
                 }
                 _ => {}
+            }
+        }
+        let is_optional = self.client_certificate == ClientCertificate::Optional;
+        for (key, is_set) in [
+            ("client_crl", self.client_crl.is_some()),
+            ("client_certificate", is_optional),
+        ] {
+            if is_set && self.client_ca.is_none() {
+                faults.push(format!("{key}: expected client_ca beside it"));
             }
         }
         if let Some(Err(found)) = self.files().map(|files| files.load()) {

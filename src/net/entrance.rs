@@ -12,7 +12,8 @@ use tokio_rustls::server::TlsStream;
 
 use super::socket::Socket;
 use super::tls::Tls;
-use super::{Error, proxy, websocket};
+use super::{Error, certificate, proxy, websocket};
+use crate::device::Certificate;
 
 /// Encrypted bytes that TLS keeps for a peer that does not take them.
 const BUFFER_BYTES_MAX: usize = 16 * 1024;
@@ -20,6 +21,8 @@ const BUFFER_BYTES_MAX: usize = 16 * 1024;
 /// What a listener wants before MQTT.
 #[derive(Debug)]
 pub(super) struct Entrance {
+    /// What the listener is called in messages.
+    pub(super) listener: Box<str>,
     pub(super) proxy_protocol: bool,
     pub(super) tls: Option<Arc<Tls>>,
     pub(super) websocket: bool,
@@ -33,13 +36,30 @@ pub struct Accepted {
     pub(super) entrance: Arc<Entrance>,
 }
 
+/// Where a connection comes from.
+#[derive(Debug)]
+pub struct Origin {
+    entrance: Arc<Entrance>,
+    /// The peer's address: the one that a proxy announced, or that of the socket; none for a Unix socket.
+    pub peer: Option<SocketAddr>,
+    /// The peer's certificate, if it has one that the listener's CAs answer for.
+    pub certificate: Option<Box<Certificate>>,
+}
+
+impl Origin {
+    /// The listener's address or path, with the port that the system chose if it was to.
+    #[must_use]
+    pub fn listener(&self) -> &str {
+        &self.entrance.listener
+    }
+}
+
 impl Accepted {
-    /// The byte stream that carries MQTT and the peer's address: the one that a proxy announced, or that of the socket;
-    /// none for a Unix socket. Waits for the peer as long as it likes; the caller has the deadline.
+    /// The byte stream that carries MQTT, and where it comes from. Waits for the peer as long as it likes; the caller has the deadline.
     ///
     /// # Errors
     /// What the peer did not do. A WebSocket client has its HTTP answer by then.
-    pub async fn open(self) -> Result<(Socket, Option<SocketAddr>), Error> {
+    pub async fn open(self) -> Result<(Socket, Origin), Error> {
         let Self {
             mut socket,
             mut peer,
@@ -50,15 +70,25 @@ impl Accepted {
         {
             peer = Some(announced);
         }
+        let mut certificate = None;
         if let Some(tls) = &entrance.tls {
             let stream = shake_hands(tls, socket).await.map_err(Error::Tls)?;
+            let chain = stream.get_ref().1.peer_certificates();
+            certificate = chain
+                .and_then(<[_]>::first)
+                .map(|leaf| Box::new(certificate::read(leaf)));
             socket = Socket::Tls(Box::new(stream));
         }
         if entrance.websocket {
             websocket::upgrade(&mut socket).await?;
             socket = Socket::WebSocket(Box::new(websocket::WebSocket::new(socket)));
         }
-        Ok((socket, peer))
+        let origin = Origin {
+            entrance,
+            peer,
+            certificate,
+        };
+        Ok((socket, origin))
     }
 }
 

@@ -114,6 +114,7 @@ impl Listener {
         Ok(Self {
             acceptor,
             entrance: Arc::new(Entrance {
+                listener: address.to_string().into(),
                 proxy_protocol: config.proxy_protocol,
                 tls: tls.map(Arc::new),
                 websocket: config.transport.is_websocket(),

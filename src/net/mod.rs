@@ -1,8 +1,9 @@
 //! Sockets of devices: listeners accept them; what a listener wants before MQTT is done in the connection's own task.
 //!
 //! `listener` binds and accepts, `entrance` opens an accepted socket (PROXY header, then TLS, then WebSocket), `socket` is
-//! the byte stream that comes out of it, the same type for every transport. `post` is the way out, for those who have something to tell.
+//! the byte stream that comes out of it, the same type for every transport, and `certificate` what a peer's certificate says. `post` is the way out, for those who have something to tell.
 
+mod certificate;
 mod config;
 mod entrance;
 pub mod listener;
@@ -15,8 +16,8 @@ mod websocket;
 
 use std::io;
 
-pub use config::{Config, ListenerConfig, Transport, address, some_address};
-pub use entrance::Accepted;
+pub use config::{ClientCertificate, Config, ListenerConfig, Transport, address, some_address};
+pub use entrance::{Accepted, Origin};
 pub use listener::{Address, Bound, Connections, Listener};
 pub use renewal::Renewal;
 pub use socket::Socket;

@@ -1,9 +1,10 @@
-//! One HTTP POST: a connection of its own, a time limit over all of it, an answer of bounded size.
+//! One HTTP request, a POST of JSON or a GET: a connection of its own, a time limit over all of it, an answer of bounded size.
 //!
-//! Alarms and what a scheduler is told are rare, so there is no pool and nothing is kept between them. `https` is answered for by
+//! Alarms and what a scheduler is told are rare, and answers about logins are remembered, so there is no pool and nothing is kept
+//! between them but the root certificates. `https` is answered for by
 //! the system's root certificates. No redirects, no proxy.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::http::request::Builder;
-use hyper::{Request, Uri};
+use hyper::{Method, Request, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -67,12 +68,33 @@ pub async fn json(
     body: Bytes,
     limit: Duration,
 ) -> Result<(u16, Bytes), Error> {
-    timeout(limit, send(uri, headers, body))
+    let request = Request::builder()
+        .method(Method::POST)
+        .header(CONTENT_TYPE, "application/json; charset=utf-8");
+    timeout(limit, Box::pin(send(uri, request, headers, body)))
         .await
         .map_err(|_elapsed| Error::Timeout(limit))?
 }
 
-async fn send(uri: &Uri, headers: &[(&str, &str)], body: Bytes) -> Result<(u16, Bytes), Error> {
+/// Asks for what is there; gives status and body of the answer.
+///
+/// # Errors
+/// When there is no answer within `limit`, or none that can be read.
+pub async fn get(uri: &Uri, limit: Duration) -> Result<(u16, Bytes), Error> {
+    timeout(
+        limit,
+        Box::pin(send(uri, Request::builder(), &[], Bytes::new())),
+    )
+    .await
+    .map_err(|_elapsed| Error::Timeout(limit))?
+}
+
+async fn send(
+    uri: &Uri,
+    request: Builder,
+    headers: &[(&str, &str)],
+    body: Bytes,
+) -> Result<(u16, Bytes), Error> {
     let host = uri.host().unwrap_or_default();
     let is_tls = uri.scheme_str() == Some("https");
     let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
@@ -85,9 +107,7 @@ async fn send(uri: &Uri, headers: &[(&str, &str)], body: Bytes) -> Result<(u16, 
     let authority = uri.authority().map_or(host, |authority| authority.as_str());
     // What stands before an `@` is for us, not for the receiver's logs.
     let authority = authority.rsplit('@').next().unwrap_or_default();
-    let request = Request::post(path)
-        .header(HOST, authority)
-        .header(CONTENT_TYPE, "application/json; charset=utf-8");
+    let request = request.uri(path).header(HOST, authority);
     let add = |request: Builder, (name, value): &(&str, &str)| request.header(*name, *value);
     let request = headers
         .iter()
@@ -125,7 +145,17 @@ where
     }
 }
 
+/// Made once: reading the system's root certificates takes longer than most requests.
 fn tls() -> Result<Arc<ClientConfig>, Error> {
+    static MADE: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+    if let Some(config) = MADE.get() {
+        return Ok(Arc::clone(config));
+    }
+    let config = make_tls()?;
+    Ok(Arc::clone(MADE.get_or_init(|| config)))
+}
+
+fn make_tls() -> Result<Arc<ClientConfig>, Error> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {

@@ -1,4 +1,4 @@
-//! TLS: a server's certificate and key, the CAs of its clients, and their renewal without a restart (G20).
+//! TLS: a server's certificate and key, the CAs of its clients and what they revoked, and their renewal without a restart (G20).
 //!
 //! What is loaded is used by the handshakes that follow; connections that stand keep what they were made with. Material that
 //! cannot be used never replaces material that can.
@@ -12,12 +12,16 @@ use std::time::SystemTime;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::pki_types::{
+    CertificateDer, CertificateRevocationListDer, PrivateKeyDer,
+};
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use tokio_rustls::rustls::{Error as TlsError, RootCertStore, ServerConfig};
+use x509_cert::crl::CertificateList;
 use x509_cert::der::Decode as _;
 
+use super::config::ClientCertificate;
 use crate::telemetry;
 
 /// Where the PEM files are.
@@ -29,6 +33,10 @@ pub struct Files {
     pub key: PathBuf,
     /// The CAs whose client certificates are let in; without it clients need none.
     pub client_ca: Option<PathBuf>,
+    /// What these CAs revoked.
+    pub client_crl: Option<PathBuf>,
+    /// Whether clients need a certificate, where there is a CA for it.
+    pub client_certificate: ClientCertificate,
 }
 
 /// What handshakes use.
@@ -37,6 +45,8 @@ pub struct Material {
     config: Arc<ServerConfig>,
     /// Unix seconds at which the first certificate of the chain ends.
     expires_unix_s: u64,
+    /// Unix seconds at which the first of the revocation lists should have been replaced.
+    lists_due_unix_s: Option<u64>,
 }
 
 /// What a file looked like; a renewed one looks otherwise.
@@ -61,11 +71,16 @@ impl Files {
                 &format!("expected a private key in PEM: {error}"),
             );
         });
-        let verifier = self
+        let lists = match &self.client_crl {
+            None => Ok(Vec::new()),
+            Some(path) => read_lists(path).map_err(|fault| note("client_crl", path, &fault)),
+        };
+        let roots = self
             .client_ca
             .as_ref()
-            .map(|path| client_verifier(path).map_err(|fault| note("client_ca", path, &fault)));
-        let (Ok(chain), Ok(key), Ok(verifier)) = (chain, key, verifier.transpose()) else {
+            .map(|path| roots(path).map_err(|fault| note("client_ca", path, &fault)));
+        let (Ok(chain), Ok(key), Ok(lists), Ok(roots)) = (chain, key, lists, roots.transpose())
+        else {
             return Err(faults);
         };
         let expires_unix_s = expires_unix_s(&chain).map_err(|fault| {
@@ -74,7 +89,9 @@ impl Files {
                 self.certificate.display()
             )]
         })?;
-        let config = server_config(chain, key, verifier).map_err(|error| {
+        let lists_due_unix_s = lists_due_unix_s(&lists);
+        let verifier = roots.map(|roots| self.client_verifier(roots, lists));
+        let config = server_config(chain, key, verifier.transpose()?).map_err(|error| {
             let key = self.key.display();
             vec![match error {
                 TlsError::InconsistentKeys(_) => {
@@ -86,10 +103,36 @@ impl Files {
         Ok(Material {
             config: Arc::new(config),
             expires_unix_s,
+            lists_due_unix_s,
         })
     }
 
-    fn stamps(&self) -> [Stamp; 3] {
+    fn client_verifier(
+        &self,
+        roots: RootCertStore,
+        lists: Vec<CertificateRevocationListDer<'static>>,
+    ) -> Result<Arc<dyn ClientCertVerifier>, Vec<String>> {
+        let (roots, provider) = (Arc::new(roots), Arc::new(ring::default_provider()));
+        let mut builder =
+            WebPkiClientVerifier::builder_with_provider(roots, provider).with_crls(lists);
+        if self.client_certificate == ClientCertificate::Optional {
+            builder = builder.allow_unauthenticated();
+        }
+        let (key, path) = match &self.client_crl {
+            Some(path) => ("client_crl", Some(path)),
+            None => ("client_ca", self.client_ca.as_ref()),
+        };
+        let path = path
+            .map(|path| path.display().to_string())
+            .unwrap_or_default();
+        builder.build().map_err(|error| {
+            vec![format!(
+                "{key}: {path}: expected CA certificates and lists of theirs: {error}"
+            )]
+        })
+    }
+
+    fn stamps(&self) -> [Stamp; 4] {
         let stamp = |path: &Path| {
             let of = |metadata: Metadata| Some((metadata.modified().ok()?, metadata.len()));
             std::fs::metadata(path).ok().and_then(of)
@@ -98,6 +141,7 @@ impl Files {
             stamp(&self.certificate),
             stamp(&self.key),
             self.client_ca.as_deref().and_then(stamp),
+            self.client_crl.as_deref().and_then(stamp),
         ]
     }
 }
@@ -114,16 +158,36 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String
     }
 }
 
-fn client_verifier(path: &Path) -> Result<Arc<dyn ClientCertVerifier>, String> {
+fn read_lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, String> {
+    let expected = |error| format!("expected certificate revocation lists in PEM: {error}");
+    let lists: Vec<_> = CertificateRevocationListDer::pem_file_iter(path)
+        .map_err(expected)?
+        .collect::<Result<_, _>>()
+        .map_err(expected)?;
+    // No list at all would revoke nothing.
+    match lists.is_empty() {
+        false => Ok(lists),
+        true => Err("expected certificate revocation lists in PEM, found none".to_owned()),
+    }
+}
+
+fn roots(path: &Path) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in read_certificates(path)? {
         roots
             .add(certificate)
             .map_err(|error| format!("expected CA certificates: {error}"))?;
     }
-    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(ring::default_provider()))
-        .build()
-        .map_err(|error| format!("expected CA certificates: {error}"))
+    Ok(roots)
+}
+
+/// None for lists that do not say.
+fn lists_due_unix_s(lists: &[CertificateRevocationListDer<'_>]) -> Option<u64> {
+    let due = |list: &CertificateRevocationListDer<'_>| {
+        let list = CertificateList::from_der(list).ok()?;
+        Some(list.tbs_cert_list.next_update?.to_unix_duration().as_secs())
+    };
+    lists.iter().filter_map(due).min()
 }
 
 fn expires_unix_s(chain: &[CertificateDer<'_>]) -> Result<u64, String> {
@@ -189,7 +253,7 @@ pub struct Tls {
 struct Current {
     material: Material,
     /// Of the files when they were last read, whatever came of it.
-    stamps: [Stamp; 3],
+    stamps: [Stamp; 4],
 }
 
 impl Tls {
@@ -253,6 +317,14 @@ impl Tls {
     fn warn_if_expired(&self) {
         if self.expiry_s() <= 0 {
             tracing::warn!(listener = self.listener, "certificate has expired");
+        }
+        let due = self.read().material.lists_due_unix_s;
+        if due.is_some_and(|due| due <= telemetry::now().as_secs()) {
+            let listener = &self.listener;
+            tracing::warn!(
+                listener,
+                "a certificate revocation list is overdue; it stays in force"
+            );
         }
     }
 

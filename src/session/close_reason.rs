@@ -17,7 +17,7 @@ pub enum CloseReason {
     TakenOver,
     /// Bytes that are not MQTT, or MQTT against its rules; the code says which.
     Protocol(ReasonCode),
-    /// The device could not prove itself again; the code is for the device.
+    /// The device could not prove itself again, or its login has ended; the code is for the device.
     Authentication(ReasonCode),
     /// The device does not read what it is sent.
     WriteTimeout,

@@ -43,6 +43,7 @@ const LAYERS: &[Layer] = &[
         ],
         &["word", "delivery", "service", "catalogue"],
     ),
+    ("login steps", &["auth::step"], &["word", "service", "edge"]),
     ("routing", &["router"], &["word", "edge"]),
     (
         "dead letters",

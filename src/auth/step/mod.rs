@@ -3,9 +3,13 @@
 //! A step knows one kind of credentials. It passes on what is of another kind, and denies what is of its own and proves nothing; a
 //! source that does not answer is [`Unavailable`], never a denial (G24).
 
+pub mod certificate;
 mod device;
+mod jwks;
+pub mod jwt;
 
 pub(super) use device::claimed;
+pub use jwks::Reading;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,13 +17,18 @@ use std::time::Instant;
 use crate::auth::attempt::{Attempt, Verdict};
 use crate::auth::denied::Unavailable;
 use crate::auth::records::Records;
+use crate::device::DeviceId;
 
 /// A step's name in the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
+    /// A certificate that the TLS handshake verified.
+    Certificate,
     /// A device's secret: an HMAC over the user name, or SCRAM.
     Device,
+    /// A JSON Web Token.
+    Jwt,
 }
 
 impl Kind {
@@ -27,14 +36,18 @@ impl Kind {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Certificate => "certificate",
             Self::Device => "device",
+            Self::Jwt => "jwt",
         }
     }
 }
 
 /// A step, with what it needs.
 pub(super) enum Step {
+    Certificate(certificate::Config),
     Device(Arc<Records>),
+    Jwt(Box<jwt::Jwt>),
 }
 
 impl Step {
@@ -48,7 +61,19 @@ impl Step {
         attempt: &Attempt<'_>,
     ) -> Result<Verdict, Unavailable> {
         match self {
+            Self::Certificate(config) => Ok(config.ask(attempt)),
             Self::Device(records) => device::ask(records, now, attempt).await,
+            Self::Jwt(jwt) => Box::pin(jwt.ask(now, attempt)).await,
         }
+    }
+}
+
+/// The device of `P&N` or `P/N`.
+fn names(text: &str) -> Option<DeviceId> {
+    let (product, name) = text.split_once(['&', '/'])?;
+    // A second separator would leave open which of them is meant.
+    match name.contains(['&', '/']) {
+        true => None,
+        false => DeviceId::new(product, name).ok(),
     }
 }
