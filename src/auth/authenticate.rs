@@ -9,14 +9,19 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use async_nats::Client;
+
 use crate::auth::attempt::{Attempt, Decision, Verdict};
 use crate::auth::denied::{Denied, Error, Refusal};
 use crate::auth::exchange::Scram;
 use crate::auth::metrics::Metrics;
 use crate::auth::records::Records;
 use crate::auth::scram;
-use crate::auth::step::jwt::Jwt;
-use crate::auth::step::{Kind, Reading, Step, certificate, jwt};
+use crate::auth::step::http::{self, Http};
+use crate::auth::step::jwt::{self, Jwt};
+use crate::auth::step::nats::{self, Nats};
+use crate::auth::step::password::{self, Password};
+use crate::auth::step::{Kind, Reading, Step, certificate};
 use crate::catalogue::Catalogue;
 use crate::device::{Device, DeviceId, Scope};
 use crate::telemetry;
@@ -49,6 +54,12 @@ pub struct Config {
     pub certificate: certificate::Config,
     /// Step `jwt`.
     pub jwt: jwt::Config,
+    /// Step `password`.
+    pub password: password::Config,
+    /// Step `http`.
+    pub http: http::Config,
+    /// Step `nats`.
+    pub nats: nats::Config,
 }
 
 impl Default for Config {
@@ -65,6 +76,9 @@ impl Default for Config {
             scram_iterations: *scram::ITERATIONS.start(),
             certificate: certificate::Config::default(),
             jwt: jwt::Config::default(),
+            password: password::Config::default(),
+            http: http::Config::default(),
+            nats: nats::Config::default(),
         }
     }
 }
@@ -114,6 +128,9 @@ impl Config {
                 Kind::Certificate => self.certificate.validate(),
                 Kind::Device => Vec::new(),
                 Kind::Jwt => self.jwt.validate(),
+                Kind::Password => self.password.validate(),
+                Kind::Http => self.http.validate(),
+                Kind::Nats => self.nats.validate(),
             };
             let name = kind.name();
             faults.extend(found.into_iter().map(|fault| format!("{name}.{fault}")));
@@ -142,13 +159,23 @@ pub(super) struct Chain {
 }
 
 impl Authenticator {
-    /// An authenticator with empty caches. The configuration is [valid](Config::validate).
-    #[must_use]
-    pub fn new(config: &Config, devices: Catalogue) -> Self {
+    /// An authenticator with empty caches; `nats` is for the step of that name.
+    ///
+    /// # Errors
+    /// Every fault of the configuration, or the steps that cannot be made of it: a chain is never shorter than it was meant to be.
+    pub fn new(
+        config: &Config,
+        devices: Catalogue,
+        nats: Option<&Client>,
+    ) -> Result<Self, Vec<String>> {
+        let faults = config.validate();
+        if !faults.is_empty() {
+            return Err(faults);
+        }
         let metrics = Metrics::default();
         let records = Arc::new(Records::new(config, devices, metrics.clone()));
         let mut reading = None;
-        let mut step = |kind: &Kind| match kind {
+        let mut step = |kind: Kind| match kind {
             Kind::Certificate => Some(Step::Certificate(config.certificate.clone())),
             Kind::Device => Some(Step::Device(Arc::clone(&records))),
             Kind::Jwt => {
@@ -156,19 +183,25 @@ impl Authenticator {
                 reading = Some(keys);
                 Some(Step::Jwt(Box::new(jwt)))
             }
+            Kind::Password => Some(Step::Password(Box::new(Password::new(&config.password)?))),
+            Kind::Http => Some(Step::Http(Box::new(Http::new(&config.http)?))),
+            Kind::Nats => Some(Step::Nats(Box::new(Nats::new(&config.nats, nats?.clone())))),
         };
-        let steps = config.chain.iter().filter_map(&mut step).collect();
+        let made = config.chain.iter().map(|kind| {
+            step(*kind).ok_or_else(|| vec![format!("chain: no step {:?} can be made", kind.name())])
+        });
+        let steps = made.collect::<Result<_, _>>()?;
         let chain = Chain {
             steps,
             registered_only: config.registered_only,
             scram: (config.chain.contains(&Kind::Device)).then(|| Scram::new(config)),
             records,
         };
-        Self {
+        Ok(Self {
             chain: Some(chain),
             reading,
             metrics,
-        }
+        })
     }
 
     /// What must run for as long as there are logins, if there is such a thing.

@@ -58,7 +58,7 @@ impl Bench {
             .ok()
             .unwrap();
         Self {
-            authenticator: Authenticator::new(config, devices.clone()),
+            authenticator: Authenticator::new(config, devices.clone(), None).unwrap(),
             devices,
             outside: SqlitePool::connect(&url).await.unwrap(),
             _folder: folder,

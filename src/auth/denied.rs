@@ -83,6 +83,15 @@ pub enum Refusal {
     /// A JSON Web Token, with what is wrong in it.
     #[error("token: {0}")]
     Token(&'static str),
+    /// An application's password.
+    #[error("wrong password")]
+    Password,
+    /// A service that was asked says that the credentials prove nothing.
+    #[error("denied by the service that was asked")]
+    Hook,
+    /// A service that was asked says that the device may not come in.
+    #[error("not authorized by the service that was asked")]
+    NotAuthorized,
 }
 
 impl Denied {
@@ -110,6 +119,9 @@ impl Denied {
             Self::Refused(Refusal::OtherDevice(..)) => "other_device",
             Self::Refused(Refusal::Nothing) => "nothing",
             Self::Refused(Refusal::Token(_)) => "jwt",
+            Self::Refused(Refusal::Password) => "wrong_password",
+            Self::Refused(Refusal::Hook) => "hook",
+            Self::Refused(Refusal::NotAuthorized) => "not_authorized",
         }
     }
 }

@@ -40,7 +40,7 @@ impl Bench {
         let added = devices.add("p", &names, Some(&secret())).await;
         assert!(added.is_ok());
         Self {
-            authenticator: Authenticator::new(config, devices.clone()),
+            authenticator: Authenticator::new(config, devices.clone(), None).unwrap(),
             devices,
             outside: SqlitePool::connect(&url).await.unwrap(),
             _folder: folder,

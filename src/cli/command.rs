@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use super::{
-    check, dev, device, dlq, gps, jobs, outbox, run, send, streams, subjects, tail, trace,
+    check, dev, device, dlq, gps, hash, jobs, outbox, run, send, streams, subjects, tail, trace,
 };
 use crate::config::Faults;
 
@@ -31,6 +31,8 @@ enum Command {
     Check(check::Args),
     /// Make devices, print their credentials
     Device(device::Args),
+    /// Hash a password from standard input, for the file of [auth.password]
+    Hash,
     /// Look at the mapping between topics and subjects
     Subjects(subjects::Args),
     /// Compare streams and durables with their declarations
@@ -66,6 +68,7 @@ pub async fn execute(cli: Cli) -> ExitCode {
         Command::Run(args) => Box::pin(run::run(args)).await,
         Command::Check(args) => check::run(&args),
         Command::Device(args) => device::run(args).await.map(|()| true),
+        Command::Hash => hash::run(),
         Command::Subjects(args) => subjects::run(&args),
         Command::Streams(args) => streams::run(args).await,
         Command::Dlq(args) => Box::pin(dlq::run(args)).await,

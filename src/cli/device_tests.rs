@@ -41,7 +41,8 @@ async fn added_devices_can_log_in_with_what_was_printed() {
         ..database::Config::default()
     };
     let devices = Catalogue::open(&config).await.unwrap();
-    let authenticator = Authenticator::new(&authenticate::Config::default(), devices);
+    let authenticator =
+        Authenticator::new(&authenticate::Config::default(), devices, None).unwrap();
     let lines: Vec<serde_json::Value> = printed
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())

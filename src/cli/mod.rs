@@ -6,6 +6,7 @@ pub mod dev;
 pub mod device;
 mod dlq;
 mod gps;
+mod hash;
 mod jobs;
 mod outbox;
 mod run;

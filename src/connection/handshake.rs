@@ -302,9 +302,9 @@ pub(super) fn login_refused(connect: &Connect, error: &auth::Error) -> Refused {
                 auth::Denied::ClientId(_) => ReasonCode::ClientIdentifierNotValid,
                 auth::Denied::Disabled
                 | auth::Denied::Blocked
-                | auth::Denied::Refused(auth::Refusal::OtherDevice(..)) => {
-                    ReasonCode::NotAuthorized
-                }
+                | auth::Denied::Refused(
+                    auth::Refusal::OtherDevice(..) | auth::Refusal::NotAuthorized,
+                ) => ReasonCode::NotAuthorized,
                 _ => ReasonCode::BadUserNameOrPassword,
             };
             Refused::with(answer, Rejected::NotAuthorized)

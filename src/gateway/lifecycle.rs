@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -124,12 +124,21 @@ pub async fn catalogue(config: &Config) -> Result<Catalogue> {
     Ok(catalogue.context("database of devices")?.sealed_with(keys))
 }
 
-/// Who may connect; the open profile needs no database for it.
-async fn authenticator(config: &Config) -> Result<Authenticator> {
-    if config.profile == Profile::Open {
-        return Ok(Authenticator::open());
+/// What logins need of it; the open profile and processes without devices need nothing.
+async fn devices(config: &Config) -> Result<Option<Catalogue>> {
+    match config.has_role(Role::Gateway) && config.profile != Profile::Open {
+        true => catalogue(config).await.map(Some),
+        false => Ok(None),
     }
-    Ok(Authenticator::new(&config.auth, catalogue(config).await?))
+}
+
+/// Who may connect.
+fn authenticator(config: &Config, devices: Option<Catalogue>, link: &Link) -> Result<Authenticator> {
+    match devices {
+        None => Ok(Authenticator::open()),
+        Some(devices) => Authenticator::new(&config.auth, devices, Some(&link.client))
+            .map_err(|faults| anyhow!("[auth] {}", faults.join("; "))),
+    }
 }
 
 /// All listeners of a configuration, the plain one first.
@@ -173,11 +182,12 @@ impl Gateway {
     /// What is missing to start, and what was expected.
     pub async fn start(config: &Config, stop: CancellationToken) -> Result<Self> {
         let mapping = Arc::new(mapping(config)?);
+        let devices = devices(config).await?;
+        let link = Link::connect(&config.nats).await?;
         let authenticator = match config.has_role(Role::Gateway) {
-            true => Some(authenticator(config).await?),
+            true => Some(authenticator(config, devices, &link)?),
             false => None,
         };
-        let link = Link::connect(&config.nats).await?;
         let streams = streams(&mapping);
         let durabilities = provision::ensure(
             &link,

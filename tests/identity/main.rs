@@ -9,6 +9,10 @@ mod support;
 #[cfg(test)]
 mod certificates;
 #[cfg(test)]
+mod hooks;
+#[cfg(test)]
+mod passwords;
+#[cfg(test)]
 mod service;
 #[cfg(test)]
 mod site;

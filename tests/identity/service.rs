@@ -1,12 +1,12 @@
-//! A service that gateways ask over HTTP: it answers as it is told to.
+//! A service that gateways ask over HTTP: it keeps what it was asked, and answers as it is told to, or not at all.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::routing::any;
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -17,12 +17,13 @@ use tokio::task::JoinHandle;
 pub(crate) enum Says {
     Json(Value),
     Status(u16),
+    Nothing,
 }
 
 #[derive(Clone)]
 struct Desk {
     says: Arc<Mutex<Says>>,
-    times: Arc<AtomicUsize>,
+    asked: Arc<Mutex<Vec<(HeaderMap, Bytes)>>>,
 }
 
 /// A running service; gone when dropped.
@@ -41,7 +42,7 @@ impl Service {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let desk = Desk {
             says: Arc::new(Mutex::new(says)),
-            times: Arc::default(),
+            asked: Arc::default(),
         };
         let address = listener.local_addr().unwrap();
         let router = Router::new()
@@ -67,7 +68,13 @@ impl Service {
 
     /// How often it was asked.
     pub(crate) fn times(&self) -> usize {
-        self.desk.times.load(Ordering::Relaxed)
+        lock(&self.desk.asked).len()
+    }
+
+    /// The headers and the body of the last request.
+    pub(crate) fn asked(&self) -> (HeaderMap, Value) {
+        let (headers, body) = lock(&self.desk.asked).last().cloned().unwrap();
+        (headers, serde_json::from_slice(&body).unwrap())
     }
 }
 
@@ -77,11 +84,12 @@ impl Drop for Service {
     }
 }
 
-async fn answer(State(desk): State<Desk>) -> (StatusCode, String) {
-    desk.times.fetch_add(1, Ordering::Relaxed);
+async fn answer(State(desk): State<Desk>, headers: HeaderMap, body: Bytes) -> (StatusCode, String) {
+    lock(&desk.asked).push((headers, body));
     let says = lock(&desk.says).clone();
     match says {
         Says::Json(json) => (StatusCode::OK, json.to_string()),
         Says::Status(status) => (StatusCode::from_u16(status).unwrap(), "<html>".to_owned()),
+        Says::Nothing => std::future::pending().await,
     }
 }

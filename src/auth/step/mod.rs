@@ -5,8 +5,12 @@
 
 pub mod certificate;
 mod device;
+mod hook;
+pub mod http;
 mod jwks;
 pub mod jwt;
+pub mod nats;
+pub mod password;
 
 pub(super) use device::claimed;
 pub use jwks::Reading;
@@ -29,6 +33,12 @@ pub enum Kind {
     Device,
     /// A JSON Web Token.
     Jwt,
+    /// User name and password of an application.
+    Password,
+    /// A service that is asked over HTTP.
+    Http,
+    /// A service that is asked over NATS.
+    Nats,
 }
 
 impl Kind {
@@ -39,6 +49,9 @@ impl Kind {
             Self::Certificate => "certificate",
             Self::Device => "device",
             Self::Jwt => "jwt",
+            Self::Password => "password",
+            Self::Http => "http",
+            Self::Nats => "nats",
         }
     }
 }
@@ -48,6 +61,9 @@ pub(super) enum Step {
     Certificate(certificate::Config),
     Device(Arc<Records>),
     Jwt(Box<jwt::Jwt>),
+    Password(Box<password::Password>),
+    Http(Box<http::Http>),
+    Nats(Box<nats::Nats>),
 }
 
 impl Step {
@@ -63,7 +79,11 @@ impl Step {
         match self {
             Self::Certificate(config) => Ok(config.ask(attempt)),
             Self::Device(records) => device::ask(records, now, attempt).await,
+            // Boxed, so that a login with a device's secret takes no room for these.
             Self::Jwt(jwt) => Box::pin(jwt.ask(now, attempt)).await,
+            Self::Password(password) => Box::pin(password.ask(now, attempt)).await,
+            Self::Http(http) => Box::pin(http.ask(now, attempt)).await,
+            Self::Nats(nats) => Box::pin(nats.ask(now, attempt)).await,
         }
     }
 }
