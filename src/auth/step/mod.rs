@@ -1,7 +1,7 @@
 //! The steps of the authentication chain, a file each. All answer an attempt with the same verdict.
 //!
 //! A step knows one kind of credentials. It passes on what is of another kind, and denies what is of its own and proves nothing; a
-//! source that does not answer is [`Unavailable`], never a denial (G24).
+//! source that does not answer is [`Unavailable`](crate::auth::Unavailable), never a denial (G24).
 
 pub mod certificate;
 mod device;
@@ -9,91 +9,12 @@ mod hook;
 pub mod http;
 mod jwks;
 pub mod jwt;
+mod kind;
 pub mod nats;
 pub mod password;
 
 pub(super) use device::claimed;
 pub use jwks::Reading;
-
-use std::sync::Arc;
-use std::time::Instant;
-
-use crate::auth::attempt::{Attempt, Verdict};
-use crate::auth::denied::Unavailable;
-use crate::auth::records::Records;
-use crate::device::DeviceId;
-
-/// A step's name in the configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A certificate that the TLS handshake verified.
-    Certificate,
-    /// A device's secret: an HMAC over the user name, or SCRAM.
-    Device,
-    /// A JSON Web Token.
-    Jwt,
-    /// User name and password of an application.
-    Password,
-    /// A service that is asked over HTTP.
-    Http,
-    /// A service that is asked over NATS.
-    Nats,
-}
-
-impl Kind {
-    /// The same name.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Certificate => "certificate",
-            Self::Device => "device",
-            Self::Jwt => "jwt",
-            Self::Password => "password",
-            Self::Http => "http",
-            Self::Nats => "nats",
-        }
-    }
-}
-
-/// A step, with what it needs.
-pub(super) enum Step {
-    Certificate(certificate::Config),
-    Device(Arc<Records>),
-    Jwt(Box<jwt::Jwt>),
-    Password(Box<password::Password>),
-    Http(Box<http::Http>),
-    Nats(Box<nats::Nats>),
-}
-
-impl Step {
-    /// What the attempt proves.
-    ///
-    /// # Errors
-    /// [`Unavailable`] when it cannot be told.
-    pub(super) async fn ask(
-        &self,
-        now: Instant,
-        attempt: &Attempt<'_>,
-    ) -> Result<Verdict, Unavailable> {
-        match self {
-            Self::Certificate(config) => Ok(config.ask(attempt)),
-            Self::Device(records) => device::ask(records, now, attempt).await,
-            // Boxed, so that a login with a device's secret takes no room for these.
-            Self::Jwt(jwt) => Box::pin(jwt.ask(now, attempt)).await,
-            Self::Password(password) => Box::pin(password.ask(now, attempt)).await,
-            Self::Http(http) => Box::pin(http.ask(now, attempt)).await,
-            Self::Nats(nats) => Box::pin(nats.ask(now, attempt)).await,
-        }
-    }
-}
-
-/// The device of `P&N` or `P/N`.
-fn names(text: &str) -> Option<DeviceId> {
-    let (product, name) = text.split_once(['&', '/'])?;
-    // A second separator would leave open which of them is meant.
-    match name.contains(['&', '/']) {
-        true => None,
-        false => DeviceId::new(product, name).ok(),
-    }
-}
+pub use kind::Kind;
+pub(super) use kind::Step;
+use kind::names;
