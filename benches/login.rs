@@ -34,7 +34,8 @@ fn login(c: &mut Criterion) {
             cache_ttl_ms: u64::MAX / 2,
             ..Config::default()
         };
-        (Authenticator::new(&config, devices), records)
+        let authenticator = Authenticator::new(&config, devices, None);
+        (authenticator.expect("a chain"), records)
     });
     let mut group = c.benchmark_group("login");
     group.throughput(Throughput::Elements(1));
@@ -48,6 +49,9 @@ fn login(c: &mut Criterion) {
             .collect();
         let prove = async |login: &Credentials| {
             let attempt = Attempt {
+                listener: "127.0.0.1:1883",
+                peer: None,
+                certificate: None,
                 client_id: &login.client_id,
                 username: Some(&login.username),
                 password: Some(login.password.as_bytes()),

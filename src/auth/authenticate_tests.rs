@@ -360,7 +360,7 @@ async fn steps_are_asked_in_their_order_and_the_database_has_a_word() {
     };
     let bench = Bench::new(&config, 4).await;
     bench
-        .outside("UPDATE device SET enabled = FALSE WHERE name = 'd2'")
+        .outside("UPDATE device SET state = 0 WHERE name = 'd2'")
         .await;
     let log_in = async |bench: &Bench, client_id: &str, holder: &Certificate| {
         let attempt = Attempt {

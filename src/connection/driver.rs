@@ -44,8 +44,8 @@ pub(super) struct Driver {
     pub(super) outbound: Outbound,
     pub(super) asking: Asking,
     pub(super) reauthentication: Option<Box<Reauthentication>>,
-    /// When the login ends, if it does.
-    login_ends: Option<Instant>,
+    /// When the login ends, if it does; boxed, because few do.
+    login_ends: Option<Box<Instant>>,
     timer: Pin<Box<Sleep>>,
     /// Since when the socket has taken none of what waits for it.
     write_stalled_since: Option<Instant>,
@@ -63,7 +63,7 @@ pub(super) struct Owned {
     /// The way to prove itself again, if it logged in by an Authentication Method.
     pub(super) reauthentication: Option<Box<Reauthentication>>,
     /// When its login ends, if it does.
-    pub(super) login_ends: Option<Instant>,
+    pub(super) login_ends: Option<Box<Instant>>,
 }
 
 enum Event {
@@ -215,10 +215,15 @@ impl Driver {
         let stalled = self.write_stalled_since.map(|since| since + write_timeout);
         let reauthentication = self.reauthentication.as_ref();
         let proved = reauthentication.and_then(|reauthentication| reauthentication.deadline());
-        [stalled, self.keeper.due(), proved, self.login_ends]
-            .into_iter()
-            .flatten()
-            .fold(self.session.poll_timeout(), Instant::min)
+        [
+            stalled,
+            self.keeper.due(),
+            proved,
+            self.login_ends.as_deref().copied(),
+        ]
+        .into_iter()
+        .flatten()
+        .fold(self.session.poll_timeout(), Instant::min)
     }
 
     fn write_timeout(&self) -> Duration {
@@ -342,7 +347,7 @@ impl Driver {
             self.session.save_progress();
         }
         self.check_reauthentication(now);
-        if self.login_ends.is_some_and(|end| now >= end) {
+        if self.login_ends.as_ref().is_some_and(|end| now >= **end) {
             tracing::info!(device = %self.sender.device.id, "login has expired");
             self.closing = Some(CloseReason::Authentication(ReasonCode::NotAuthorized));
         }

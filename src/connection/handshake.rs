@@ -16,8 +16,8 @@ use super::reauthentication::Reauthentication;
 use super::wire::Wire;
 use super::{Shared, afterlife, attachment, authentication, releasing};
 use crate::auth;
-use crate::auth::{Attempt, Decision};
 use crate::auth::acl::Action;
+use crate::auth::{Attempt, Decision};
 use crate::device::{Connection, Device, Scope};
 use crate::downlink::Delivery;
 use crate::jetstream::Receipts;
@@ -104,7 +104,8 @@ pub(super) async fn handshake(
 struct Heard {
     wire: Wire,
     peer: Option<SocketAddr>,
-    admitted: Result<Admitted, Refused>,
+    /// Boxed: it takes room only once it is there.
+    admitted: Result<Box<Admitted>, Refused>,
 }
 
 /// Opens the connection and reads CONNECT.
@@ -128,13 +129,14 @@ async fn hear(shared: &Shared, accepted: Accepted, limit: Duration) -> Option<He
         }
     };
     let mut wire = Wire::new(socket, shared.config.connect_bytes_max);
-    let admitted = match timeout_at(deadline, admit(shared, &mut wire, &origin, deadline)).await {
+    let peer = origin.peer;
+    let admitted = match timeout_at(deadline, admit(shared, &mut wire, origin, deadline)).await {
         Ok(admitted) => admitted,
         Err(_) => Err(on_timeout(&wire)),
     };
     Some(Heard {
         wire,
-        peer: origin.peer,
+        peer,
         admitted,
     })
 }
@@ -173,7 +175,7 @@ struct Admitted {
     agreement: Agreement,
     device: Device,
     /// When its login ends, if it does.
-    login_ends: Option<Instant>,
+    login_ends: Option<Box<Instant>>,
     /// Kept until its session is claimed.
     turn: Turn,
     /// Room for the `connected` event, and for both events of a connection that cannot say so itself.
@@ -183,9 +185,9 @@ struct Admitted {
 async fn admit(
     shared: &Shared,
     wire: &mut Wire,
-    origin: &Origin,
+    origin: Box<Origin>,
     deadline: tokio::time::Instant,
-) -> Result<Admitted, Refused> {
+) -> Result<Box<Admitted>, Refused> {
     let mut connect = read_connect(wire).await?;
     let mut agreement = agree(&connect, &shared.session)
         .map_err(|reason| Refused::with(reason, Rejected::Unsupported))?;
@@ -239,17 +241,21 @@ async fn admit(
     }
     let turn = shared.ownership.turn().await;
     let slots = shared.status.slots().await;
-    Ok(Admitted {
+    Ok(Box::new(Admitted {
         connect,
         agreement,
         device,
         login_ends,
         turn,
         slots,
-    })
+    }))
 }
 
-async fn login(shared: &Shared, origin: &Origin, connect: &Connect) -> Result<Decision, Refused> {
+async fn login(
+    shared: &Shared,
+    origin: Box<Origin>,
+    connect: &Connect,
+) -> Result<Decision, Refused> {
     let attempt = Attempt {
         listener: origin.listener(),
         peer: origin.peer,
@@ -322,7 +328,7 @@ pub(super) fn login_refused(connect: &Connect, error: &auth::Error) -> Refused {
 impl Admitted {
     /// Takes the device's place on this node, then its session: the status events follow the order of ownership.
     async fn enter(
-        self,
+        self: Box<Self>,
         shared: &Arc<Shared>,
         wire: Wire,
         peer: Option<SocketAddr>,
@@ -397,10 +403,9 @@ impl Admitted {
 }
 
 /// When it is this late by the clock, in Unix milliseconds.
-fn instant(at_ms: u64) -> Option<Instant> {
-    Instant::now().checked_add(Duration::from_millis(
-        at_ms.saturating_sub(telemetry::now_unix_ms()),
-    ))
+fn instant(at_ms: u64) -> Option<Box<Instant>> {
+    let left = Duration::from_millis(at_ms.saturating_sub(telemetry::now_unix_ms()));
+    Instant::now().checked_add(left).map(Box::new)
 }
 
 fn unavailable() -> Refused {

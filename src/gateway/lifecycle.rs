@@ -133,7 +133,11 @@ async fn devices(config: &Config) -> Result<Option<Catalogue>> {
 }
 
 /// Who may connect.
-fn authenticator(config: &Config, devices: Option<Catalogue>, link: &Link) -> Result<Authenticator> {
+fn authenticator(
+    config: &Config,
+    devices: Option<Catalogue>,
+    link: &Link,
+) -> Result<Authenticator> {
     match devices {
         None => Ok(Authenticator::open()),
         Some(devices) => Authenticator::new(&config.auth, devices, Some(&link.client))

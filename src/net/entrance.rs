@@ -59,7 +59,7 @@ impl Accepted {
     ///
     /// # Errors
     /// What the peer did not do. A WebSocket client has its HTTP answer by then.
-    pub async fn open(self) -> Result<(Socket, Origin), Error> {
+    pub async fn open(self) -> Result<(Socket, Box<Origin>), Error> {
         let Self {
             mut socket,
             mut peer,
@@ -83,11 +83,11 @@ impl Accepted {
             websocket::upgrade(&mut socket).await?;
             socket = Socket::WebSocket(Box::new(websocket::WebSocket::new(socket)));
         }
-        let origin = Origin {
+        let origin = Box::new(Origin {
             entrance,
             peer,
             certificate,
-        };
+        });
         Ok((socket, origin))
     }
 }

@@ -43,7 +43,11 @@ const LAYERS: &[Layer] = &[
         ],
         &["word", "delivery", "service", "catalogue"],
     ),
-    ("login steps", &["auth::step"], &["word", "service", "edge"]),
+    (
+        "login steps",
+        &["auth::step"],
+        &["word", "service", "edge", "pure", "catalogue"],
+    ),
     ("routing", &["router"], &["word", "edge"]),
     (
         "dead letters",
