@@ -4,7 +4,7 @@ use sqlx::QueryBuilder;
 
 use super::columns::Columns;
 use super::error::Error;
-use super::statement::{STATEMENT_MAX, run_in};
+use super::statement::{STATEMENT_MAX, of_devices, run_in};
 use super::tables::Catalogue;
 use super::write::{names, now_ms};
 use crate::database::{Fate, Kind, Pool, Transaction, fate, on, within};
@@ -19,8 +19,10 @@ const BATCH: usize = 1_000;
 const BIND: &str =
     "INSERT INTO binding (product_id, name, gateway_product_id, gateway_name, created_at_ms) ";
 const UNBIND: &str = "DELETE FROM binding WHERE product_id = ? AND name = ? AND gateway_product_id = ? AND gateway_name = ?";
-const GATEWAY: &str =
-    "SELECT gateway_product_id, gateway_name FROM binding WHERE product_id = ? AND name = ?";
+const GATEWAYS: &str = "SELECT product_id, name, gateway_product_id, gateway_name FROM binding \
+     WHERE (product_id, name)";
+const SUB_DEVICES: &str = "SELECT product_id, name FROM binding \
+     WHERE gateway_product_id = ? AND gateway_name = ? ORDER BY product_id, name";
 const COUNT: &str =
     "SELECT COUNT(*) FROM binding WHERE gateway_product_id = ? AND gateway_name = ?";
 const IS_THERE: &str = "SELECT 1 FROM device WHERE product_id = ? AND name = ?";
@@ -48,17 +50,13 @@ impl Catalogue {
                 Err(error) => return Err(failed(error)),
             }
         }
-        for device in sub_devices {
-            let bound = self.gateway_in(&mut transaction, device).await;
-            match bound.map_err(failed)? {
-                Some((product, name))
-                    if (product.as_str(), name.as_str()) == (gateway.product(), gateway.name()) => {
-                }
-                Some((product, name)) => {
-                    let words = format!("device {device} is bound to {product}/{name}");
-                    return Err(Error::Conflict(words));
-                }
-                None => return Err(Error::Unknown(format!("device {device}"))),
+        for batch in sub_devices.chunks(BATCH) {
+            let other = self
+                .bound_to_another(&mut transaction, gateway, batch)
+                .await;
+            if let Some([product, name, of, by]) = other.map_err(failed)? {
+                let words = format!("device {product}/{name} is bound to {of}/{by}");
+                return Err(Error::Conflict(words));
             }
         }
         let count = self.count_in(&mut transaction, gateway).await;
@@ -91,6 +89,27 @@ impl Catalogue {
             .map_err(failed)
     }
 
+    /// The sub-devices of a gateway device, in the order of their bytes.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when there is no answer.
+    pub(super) async fn sub_devices(&self, gateway: &DeviceId) -> Result<Vec<DeviceId>, Error> {
+        let sql = self.pool.kind().statement(SUB_DEVICES);
+        let names = on!(Pool, &self.pool, Sql, pool => {
+            let list = sqlx::query::<Sql>(sql).bind(gateway.product()).bind(gateway.name());
+            let rows = list.fetch_all(pool).await;
+            rows.and_then(|rows| {
+                let names = rows.iter().map(|row| Ok((row.text(0)?, row.text(1)?)));
+                names.collect::<Result<Vec<_>, sqlx::Error>>()
+            })
+        });
+        let names = names.map_err(|source| Error::Database("list sub-devices", source))?;
+        let devices = names
+            .iter()
+            .map(|(product, name)| DeviceId::new(product, name));
+        Ok(devices.collect::<Result<_, _>>()?)
+    }
+
     /// Whether a device is in the database.
     pub(super) async fn is_there(&self, device: &DeviceId) -> Result<bool, Error> {
         let sql = self.pool.kind().statement(IS_THERE);
@@ -101,17 +120,28 @@ impl Catalogue {
         there.map_err(|source| Error::Database("find a device", source))
     }
 
-    async fn gateway_in(
+    /// The first of some devices that has another gateway, and that.
+    async fn bound_to_another(
         &self,
         transaction: &mut Transaction,
-        device: &DeviceId,
-    ) -> Result<Option<(String, String)>, sqlx::Error> {
-        let sql = self.pool.kind().statement(GATEWAY);
-        on!(Transaction, transaction, Sql, connection => {
-            let find = sqlx::query::<Sql>(sql).bind(device.product()).bind(device.name());
-            let row = find.fetch_optional(&mut **connection).await?;
-            row.map(|row| Ok((row.text(0)?, row.text(1)?))).transpose()
-        })
+        gateway: &DeviceId,
+        sub_devices: &[DeviceId],
+    ) -> Result<Option<[String; 4]>, sqlx::Error> {
+        let kind = self.pool.kind();
+        let rows = on!(Transaction, transaction, Sql, connection => {
+            let mut query = QueryBuilder::<Sql>::new(GATEWAYS);
+            of_devices!(query, kind, sub_devices);
+            let rows = query.build().fetch_all(&mut **connection);
+            let rows = within(STATEMENT_MAX, rows).await?;
+            let columns = rows.iter().map(|row| {
+                Ok([row.text(0)?, row.text(1)?, row.text(2)?, row.text(3)?])
+            });
+            columns.collect::<Result<Vec<[String; 4]>, sqlx::Error>>()?
+        });
+        let is_other = |[_, _, product, name]: &[String; 4]| {
+            (product.as_str(), name.as_str()) != (gateway.product(), gateway.name())
+        };
+        Ok(rows.into_iter().find(is_other))
     }
 
     async fn count_in(

@@ -1,5 +1,10 @@
 //! Certificates of devices, by the SHA-256 fingerprint of their DER.
 
+use std::fmt;
+use std::str::FromStr;
+
+use sha2::{Digest as _, Sha256};
+
 use super::columns::Columns;
 use super::error::Error;
 use super::statement::Value;
@@ -14,6 +19,43 @@ const REMOVE: &str =
     "DELETE FROM certificate WHERE fingerprint = ? AND product_id = ? AND name = ?";
 const LIST: &str =
     "SELECT fingerprint FROM certificate WHERE product_id = ? AND name = ? ORDER BY fingerprint";
+
+/// The SHA-256 fingerprint of a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl Fingerprint {
+    /// Of this DER.
+    #[must_use]
+    pub fn of(der: &[u8]) -> Self {
+        Self(Sha256::digest(der).into())
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = &'static str;
+
+    /// Reads 64 hexadecimal digits, as OpenSSL writes them too: with colons between the bytes.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const EXPECTED: &str = "expected 64 hexadecimal digits";
+        let digits: String = text.chars().filter(|digit| *digit != ':').collect();
+        let mut bytes = [0; 32];
+        if digits.len() != 2 * bytes.len() || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(EXPECTED);
+        }
+        for (at, byte) in (0..).step_by(2).zip(&mut bytes) {
+            let pair = digits.get(at..at + 2).unwrap_or_default();
+            *byte = u8::from_str_radix(pair, 16).map_err(|_digits| EXPECTED)?;
+        }
+        Ok(Self(bytes))
+    }
+}
 
 impl Catalogue {
     /// A device may prove itself with the certificate of this fingerprint; it may have several.
@@ -75,5 +117,32 @@ impl Catalogue {
         let found = found.map_err(|source| Error::Database("list certificates", source))?;
         let fingerprints = found.into_iter().map(<[u8; 32]>::try_from);
         Ok(fingerprints.filter_map(Result::ok).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_is_read_as_it_is_written_and_as_openssl_writes_it() {
+        let fingerprint = Fingerprint::of(b"abc");
+        let text = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(fingerprint.to_string(), text);
+        assert_eq!(text.parse(), Ok(fingerprint));
+        let pairs: Vec<_> = fingerprint
+            .0
+            .iter()
+            .map(|byte| format!("{byte:02X}"))
+            .collect();
+        assert_eq!(pairs.join(":").parse(), Ok(fingerprint));
+        for wrong in [
+            "",
+            &text[1..],
+            &text.replace('b', "g"),
+            &text.replace("ba", "é"),
+        ] {
+            assert!(wrong.parse::<Fingerprint>().is_err(), "{wrong}");
+        }
     }
 }

@@ -34,3 +34,11 @@ pub enum Error {
     #[error("{0}")]
     Conflict(String),
 }
+
+impl Error {
+    /// Whether the database answered, and what is there does not allow what was asked.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Self::Exists(_) | Self::Unknown(_) | Self::Conflict(_))
+    }
+}

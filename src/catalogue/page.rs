@@ -2,9 +2,10 @@
 
 use sqlx::QueryBuilder;
 
+use super::certificate::Fingerprint;
 use super::columns::Columns;
 use super::error::Error;
-use super::record::{Listed, State};
+use super::record::{Listed, Shown, State};
 use super::sealing::Sealed;
 use super::tables::Catalogue;
 use crate::auth::credentials::Secret;
@@ -68,6 +69,29 @@ impl Catalogue {
         });
         let rows = rows.map_err(|source| Error::Database("list devices", source))?;
         rows.into_iter().map(Row::listed).collect()
+    }
+
+    /// One device with everything about it, except its secret: no key is needed.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`] when it is not there, [`Error::Database`] when there is no answer.
+    pub async fn show(&self, device: &DeviceId) -> Result<Shown, Error> {
+        let (product, name) = (device.product(), device.name());
+        let row = on!(Pool, &self.pool, Sql, pool => {
+            let mut query = QueryBuilder::<Sql>::new(LIST);
+            query.push("device.product_id = ").push_bind(product);
+            query.push(" AND device.name = ").push_bind(name);
+            let row = query.build().fetch_optional(pool).await;
+            row.and_then(|row| row.as_ref().map(columns).transpose())
+        });
+        let row = row.map_err(|source| Error::Database("show a device", source))?;
+        let row = row.ok_or_else(|| Error::Unknown(format!("device {device}")))?;
+        let certificates = self.certificates(device).await?;
+        Ok(Shown {
+            listed: row.listed()?,
+            sub_devices: self.sub_devices(device).await?,
+            certificates: certificates.into_iter().map(Fingerprint).collect(),
+        })
     }
 
     /// The secret of a device that was listed.

@@ -4,6 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde_json::json;
+
+use super::certificate::Fingerprint;
 use super::sealing::Sealed;
 use crate::auth::credentials::Secret;
 use crate::device::DeviceId;
@@ -94,4 +97,44 @@ pub struct Listed {
     /// The gateway device that may act for it.
     pub gateway: Option<DeviceId>,
     pub(super) sealed: Sealed,
+}
+
+impl Listed {
+    /// As JSON.
+    #[must_use]
+    pub fn described(&self) -> serde_json::Value {
+        json!({
+            "product": self.device.product(),
+            "name": self.device.name(),
+            "state": self.state,
+            "created_at_ms": self.created_at_ms,
+            "gateway": self.gateway.as_ref().map(ToString::to_string),
+        })
+    }
+}
+
+/// A device with everything about it, except its secret.
+pub struct Shown {
+    /// As it is listed.
+    pub listed: Listed,
+    /// The sub-devices that it may act for, in the order of their bytes.
+    pub sub_devices: Vec<DeviceId>,
+    /// Its certificates.
+    pub certificates: Vec<Fingerprint>,
+}
+
+impl Shown {
+    /// As JSON.
+    #[must_use]
+    pub fn described(&self) -> serde_json::Value {
+        let texts = |all: &[DeviceId]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let certificates = self.certificates.iter().map(ToString::to_string);
+        let mut described = self.listed.described();
+        if let Some(fields) = described.as_object_mut() {
+            fields.insert("sub_devices".to_owned(), json!(texts(&self.sub_devices)));
+            let certificates = json!(certificates.collect::<Vec<_>>());
+            fields.insert("certificates".to_owned(), certificates);
+        }
+        described
+    }
 }

@@ -27,6 +27,29 @@ macro_rules! bound {
     }};
 }
 
+/// Appends ` IN (…)` with these devices to a query about product ids and names.
+macro_rules! of_devices {
+    ($query:ident, $kind:expr, $devices:expr) => {
+        match $kind {
+            // Not with a list of VALUES, as the others have it and no other.
+            $crate::database::Kind::MySql => {
+                $query.push(" IN");
+                $query.push_tuples($devices, |mut row, device| {
+                    row.push_bind(device.product()).push_bind(device.name());
+                });
+            }
+            $crate::database::Kind::Sqlite | $crate::database::Kind::Postgres => {
+                $query.push(" IN (");
+                $query.push_values($devices, |mut row, device| {
+                    row.push_bind(device.product()).push_bind(device.name());
+                });
+                $query.push(")");
+            }
+        }
+    };
+}
+pub(super) use of_devices;
+
 impl Catalogue {
     /// Runs a statement whose values are marked `?`; gives how many rows it met.
     pub(super) async fn run(

@@ -39,6 +39,12 @@ impl Catalogue {
     pub fn sealed_with(self, keys: Keys) -> Self {
         Self { keys, ..self }
     }
+
+    /// The id of the key that secrets are sealed with; none when they are stored as they are.
+    #[must_use]
+    pub fn current_key(&self) -> Option<&str> {
+        Some(self.keys.current()).filter(|id| !id.is_empty())
+    }
 }
 
 #[cfg(test)]

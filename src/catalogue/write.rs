@@ -186,7 +186,7 @@ impl Catalogue {
 }
 
 /// One statement with all of these rows.
-async fn insert(
+pub(super) async fn insert(
     transaction: &mut Transaction,
     rows: &[(&Record, &Sealed)],
 ) -> Result<(), sqlx::Error> {
@@ -229,7 +229,7 @@ pub(super) fn now_ms() -> i64 {
 }
 
 /// A secret from the operating system's random numbers.
-fn random_secret() -> Result<Secret, Error> {
+pub(super) fn random_secret() -> Result<Secret, Error> {
     let mut key = [0; SECRET_BYTES];
     getrandom::fill(&mut key).map_err(sealing::Error::Random)?;
     Ok(Secret::from_key(&key))
