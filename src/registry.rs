@@ -22,6 +22,8 @@ const TABLES: usize = 64;
 pub enum Command {
     /// Another connection has the device now: leave, and touch nothing.
     TakenOver,
+    /// The device may not be here any more: leave.
+    Revoked,
     /// The node stops: answer what you have, then leave.
     Drain,
 }

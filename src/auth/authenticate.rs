@@ -257,6 +257,20 @@ impl Authenticator {
             chain.records.forget(device);
         }
     }
+
+    /// Forgets what is cached about the devices of a product.
+    pub fn forget_product(&self, product: &str) {
+        if let Some(chain) = &self.chain {
+            chain.records.cache.retain(|device, _| device.product() != product);
+        }
+    }
+
+    /// Forgets everything that is cached about devices.
+    pub fn forget_all(&self) {
+        if let Some(chain) = &self.chain {
+            chain.records.cache.clear();
+        }
+    }
 }
 
 /// A client of the open profile; one without an identifier gets one that nobody has or guesses [MQTT-3.1.3-6].

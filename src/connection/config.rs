@@ -1,5 +1,7 @@
 //! Limits of a connection.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 
 use crate::registry::Limit;
@@ -39,6 +41,12 @@ impl Default for Config {
 }
 
 impl Config {
+    /// From the accepted socket to the answered CONNECT.
+    #[must_use]
+    pub fn handshake_timeout(&self) -> Duration {
+        Duration::from_millis(self.handshake_timeout_ms)
+    }
+
     /// What a mailbox has room for.
     #[must_use]
     pub fn mailbox(&self) -> Limit {

@@ -236,6 +236,10 @@ impl Driver {
                 self.closing = Some(CloseReason::TakenOver);
                 return;
             }
+            Event::Mail(Mail::Command(Command::Revoked)) => {
+                self.closing = Some(CloseReason::Revoked);
+                return;
+            }
             Event::Mail(Mail::Command(Command::Drain)) => {
                 self.draining = true;
                 self.inbound.drop_held();

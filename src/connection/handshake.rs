@@ -14,7 +14,7 @@ use super::driver::{Driver, Owned};
 use super::metrics::Rejected;
 use super::reauthentication::Reauthentication;
 use super::wire::Wire;
-use super::{Shared, afterlife, attachment, authentication, releasing};
+use super::{Shared, afterlife, attachment, authentication, place, releasing};
 use crate::auth;
 use crate::auth::acl::Action;
 use crate::auth::{Attempt, Decision};
@@ -26,16 +26,13 @@ use crate::mqtt::{Connect, Packet, Publish, ReasonCode, Version, Will};
 use crate::net;
 use crate::net::{Accepted, Origin};
 use crate::ownership::{self, Before, Claim, Held, Request, Turn, WillMessage};
-use crate::registry::{Command, Mailbox};
+use crate::registry::Mailbox;
 use crate::session::connect::{Agreement, agree, refusal};
 use crate::session::{Session, Start};
 use crate::status::Slot;
 use crate::tasks::OnExit;
 use crate::telemetry;
 use crate::uplink::Sender;
-
-/// How long an earlier connection of the device may take to end: a client that waits is to be told before it gives up.
-const PREVIOUS_MAX: Duration = Duration::from_secs(3);
 
 /// What a refused peer is told, and how that is counted.
 pub(super) struct Refused {
@@ -178,6 +175,8 @@ struct Admitted {
     login_ends: Option<Box<Instant>>,
     /// Kept until its session is claimed.
     turn: Turn,
+    /// When it began to prove who it is.
+    begun: Instant,
     /// Room for the `connected` event, and for both events of a connection that cannot say so itself.
     slots: [Slot; 3],
 }
@@ -201,6 +200,7 @@ async fn admit(
         }
         connect.client_id = assigned; // [MQTT-3.1.3-6]
     }
+    let begun = Instant::now();
     let (device, login_ends) = match &connect.properties.authentication_method {
         None => {
             // Boxed, so that a login takes room for no longer than it lasts.
@@ -247,6 +247,7 @@ async fn admit(
         device,
         login_ends,
         turn,
+        begun,
         slots,
     }))
 }
@@ -339,14 +340,8 @@ impl Admitted {
             self.device.id.clone(),
             shared.config.mailbox(),
         ));
-        if let Some(previous) = shared.registry.take(&key, &mailbox) {
-            previous.command(Command::TakenOver);
-            // What it owes takes longer only while JetStream is away.
-            if timeout(PREVIOUS_MAX, previous.left()).await.is_err() {
-                let previous = Some(previous);
-                shared.registry.leave_to(&key, &mailbox, previous);
-                return Err((wire, unavailable()));
-            }
+        if !place::take(shared, &key, &mailbox, self.begun).await {
+            return Err((wire, unavailable()));
         }
         let connection = Connection {
             device: self.device.id.clone(),

@@ -19,9 +19,11 @@ mod keeping;
 mod metrics;
 mod outbound;
 mod pending;
+mod place;
 mod reading;
 mod reauthentication;
 mod releasing;
+pub mod revocation;
 mod shared;
 mod wire;
 
@@ -32,6 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use config::Config;
 pub use metrics::Metrics;
+pub use revocation::Revocations;
 pub use shared::Shared;
 
 use crate::net::Accepted;

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 use bytestring::ByteString;
 
-use super::{Config, Metrics};
+use super::{Config, Metrics, Revocations};
 use crate::auth::Authenticator;
 use crate::dlq::DeadLetters;
 use crate::downlink::{self, Delivery, Finished, Reports, Retained, Shares};
@@ -33,6 +33,8 @@ pub struct Shared {
     pub save_interval_ms: u64,
     /// Who may connect.
     pub authenticator: Authenticator,
+    /// Who was shut out lately.
+    pub revocations: Revocations,
     /// Topics and subjects.
     pub mapping: Arc<Mapping>,
     /// Where messages go.

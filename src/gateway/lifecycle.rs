@@ -11,6 +11,7 @@ use anyhow::{Context, Result, anyhow};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::catalogue::catalogue;
 use super::parts::Parts;
 use crate::auth::Authenticator;
 use crate::catalogue::Catalogue;
@@ -114,34 +115,18 @@ fn check_retry_budget(config: &Config, mapping: &Mapping) -> Result<(), Faults> 
     }
 }
 
-/// The catalogue of a configuration, with its keys.
-///
-/// # Errors
-/// The keys cannot be read, or the database cannot be used.
-pub async fn catalogue(config: &Config) -> Result<Catalogue> {
-    let keys = config.catalogue.load().context("[catalogue]")?;
-    let catalogue = Catalogue::open(&config.database).await;
-    Ok(catalogue.context("database of devices")?.sealed_with(keys))
-}
-
-/// What logins need of it; the open profile and processes without devices need nothing.
-async fn devices(config: &Config) -> Result<Option<Catalogue>> {
-    match config.has_role(Role::Gateway) && config.profile != Profile::Open {
-        true => catalogue(config).await.map(Some),
-        false => Ok(None),
-    }
-}
-
-/// Who may connect.
+/// Who may connect; the open profile needs no catalogue for it.
 fn authenticator(
     config: &Config,
-    devices: Option<Catalogue>,
+    catalogue: Option<&Catalogue>,
     link: &Link,
 ) -> Result<Authenticator> {
-    match devices {
+    match catalogue {
         None => Ok(Authenticator::open()),
-        Some(devices) => Authenticator::new(&config.auth, devices, Some(&link.client))
-            .map_err(|faults| anyhow!("[auth] {}", faults.join("; "))),
+        Some(catalogue) => {
+            Authenticator::new(&config.auth, catalogue.clone(), Some(&link.client))
+                .map_err(|faults| anyhow!("[auth] {}", faults.join("; ")))
+        }
     }
 }
 
@@ -186,10 +171,13 @@ impl Gateway {
     /// What is missing to start, and what was expected.
     pub async fn start(config: &Config, stop: CancellationToken) -> Result<Self> {
         let mapping = Arc::new(mapping(config)?);
-        let devices = devices(config).await?;
+        let catalogue = match config.has_role(Role::Gateway) && config.profile == Profile::Device {
+            true => Some(catalogue(config).await?),
+            false => None,
+        };
         let link = Link::connect(&config.nats).await?;
         let authenticator = match config.has_role(Role::Gateway) {
-            true => Some(authenticator(config, devices, &link)?),
+            true => Some(authenticator(config, catalogue.as_ref(), &link)?),
             false => None,
         };
         let streams = streams(&mapping);
@@ -233,6 +221,7 @@ impl Gateway {
             wake: Wake::default(),
             outbox: None,
             jobs: None,
+            catalogue,
         };
         parts.start_spans()?;
         parts.start_watch(watch);

@@ -14,8 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::lifecycle::{self, Gateway};
 use crate::auth::Authenticator;
+use crate::catalogue::Catalogue;
 use crate::config::Config;
-use crate::connection::{self, Shared};
+use crate::connection::{self, Revocations, Shared};
 use crate::dlq::DeadLetters;
 use crate::downlink::{self, Finished, Lifetimes, Live, Reports, Retained, Shares};
 use crate::expiry::Janitor;
@@ -69,6 +70,8 @@ pub(super) struct Parts<'a> {
     pub(super) outbox: Option<Relay<Any>>,
     /// Jobs, if they are run on this node.
     pub(super) jobs: Option<Jobs>,
+    /// The catalogue of devices, if they connect to this node and prove who they are.
+    pub(super) catalogue: Option<Catalogue>,
 }
 
 impl Parts<'_> {
@@ -103,6 +106,7 @@ impl Parts<'_> {
         let shared = self.shared(authenticator, stores, ownership, run);
         self.start_downlinks(&shared, uplink.clone()).await?;
         self.start_ownership(&shared).await?;
+        self.start_revocation(&shared).await?;
         self.start_rpc(&shared, &stop).await?;
         self.start_workers(&shared.run).await?;
         let draining = Arc::new(AtomicBool::new(false));
@@ -363,6 +367,7 @@ impl Parts<'_> {
             downlink: self.config.downlink.clone(),
             save_interval_ms: self.config.ownership.save_interval_ms,
             authenticator,
+            revocations: Revocations::new(self.config.connection.handshake_timeout()),
             uplink: Uplink::new(Arc::clone(&self.mapping), stores.uplink, self.spans.clone()),
             status: Status::new(
                 stores.status,

@@ -23,6 +23,8 @@ pub enum CloseReason {
     WriteTimeout,
     /// The stream refused a message and MQTT 3.1.1 has no way to say so.
     NotStored,
+    /// The operator shut the device out, or changed what it proves itself with.
+    Revoked,
     /// This node stops.
     ServerShuttingDown,
     /// The node that served it is gone; said by another one.
@@ -45,6 +47,7 @@ impl CloseReason {
             Self::Authentication(_) => "not_authenticated",
             Self::WriteTimeout => "write_timeout",
             Self::NotStored => "not_stored",
+            Self::Revoked => "revoked",
             Self::ServerShuttingDown => "server_shutting_down",
             Self::NodeLost => "node_lost",
         }
@@ -63,6 +66,7 @@ impl CloseReason {
             Self::TakenOver => Some(ReasonCode::SessionTakenOver),
             Self::Protocol(reason) | Self::Authentication(reason) => Some(reason),
             Self::NotStored => Some(ReasonCode::UnspecifiedError),
+            Self::Revoked => Some(ReasonCode::AdministrativeAction),
             Self::ServerShuttingDown => Some(ReasonCode::ServerShuttingDown),
         }
     }

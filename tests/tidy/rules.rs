@@ -97,6 +97,7 @@ const LAYERS: &[Layer] = &[
         &["connection"],
         &[
             "word",
+            "catalogue",
             "service",
             "pure",
             "edge",
