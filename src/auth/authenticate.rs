@@ -261,7 +261,10 @@ impl Authenticator {
     /// Forgets what is cached about the devices of a product.
     pub fn forget_product(&self, product: &str) {
         if let Some(chain) = &self.chain {
-            chain.records.cache.retain(|device, _| device.product() != product);
+            chain
+                .records
+                .cache
+                .retain(|device, _| device.product() != product);
         }
     }
 

@@ -6,7 +6,8 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use super::{
-    check, dev, device, dlq, gps, hash, jobs, outbox, run, send, streams, subjects, tail, trace,
+    binding, certificate, check, dev, device, dlq, gps, hash, jobs, outbox, product, run, send,
+    streams, subjects, tail, trace,
 };
 use crate::config::Faults;
 
@@ -29,8 +30,14 @@ enum Command {
     Run(run::Args),
     /// Check a configuration and report all faults
     Check(check::Args),
-    /// Make devices, print their credentials
+    /// Add, show, change and remove devices, print their credentials
     Device(device::Args),
+    /// Add, list and remove products
+    Product(product::Args),
+    /// Say by which certificates devices are known
+    Certificate(certificate::Args),
+    /// Say which gateway device acts for which sub-devices
+    Binding(binding::Args),
     /// Hash a password from standard input, for the file of [auth.password]
     Hash,
     /// Look at the mapping between topics and subjects
@@ -67,7 +74,10 @@ pub async fn execute(cli: Cli) -> ExitCode {
         Command::Dev(args) => Box::pin(dev::run(args)).await,
         Command::Run(args) => Box::pin(run::run(args)).await,
         Command::Check(args) => check::run(&args),
-        Command::Device(args) => device::run(args).await.map(|()| true),
+        Command::Device(args) => Box::pin(device::run(args)).await,
+        Command::Product(args) => Box::pin(product::run(args)).await,
+        Command::Certificate(args) => Box::pin(certificate::run(args)).await,
+        Command::Binding(args) => Box::pin(binding::run(args)).await,
         Command::Hash => hash::run(),
         Command::Subjects(args) => subjects::run(&args),
         Command::Streams(args) => streams::run(args).await,

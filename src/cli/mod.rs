@@ -1,5 +1,7 @@
 //! The command line: one file per subcommand.
 
+mod binding;
+mod certificate;
 mod check;
 mod command;
 pub mod dev;
@@ -9,6 +11,7 @@ mod gps;
 mod hash;
 mod jobs;
 mod outbox;
+mod product;
 mod run;
 mod send;
 mod streams;

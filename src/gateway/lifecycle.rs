@@ -123,10 +123,8 @@ fn authenticator(
 ) -> Result<Authenticator> {
     match catalogue {
         None => Ok(Authenticator::open()),
-        Some(catalogue) => {
-            Authenticator::new(&config.auth, catalogue.clone(), Some(&link.client))
-                .map_err(|faults| anyhow!("[auth] {}", faults.join("; ")))
-        }
+        Some(catalogue) => Authenticator::new(&config.auth, catalogue.clone(), Some(&link.client))
+            .map_err(|faults| anyhow!("[auth] {}", faults.join("; "))),
     }
 }
 

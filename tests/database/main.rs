@@ -8,6 +8,8 @@ mod devices;
 #[cfg(test)]
 mod fates;
 #[cfg(test)]
+mod import;
+#[cfg(test)]
 mod inbox;
 #[cfg(test)]
 mod logins;

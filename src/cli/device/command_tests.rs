@@ -5,6 +5,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::auth::{Attempt, Authenticator, authenticate};
+use crate::catalogue::Catalogue;
+use crate::database;
 
 #[derive(Parser)]
 struct Line {
@@ -19,9 +21,8 @@ async fn run(folder: &TempDir, line: &str) -> Result<String, String> {
     let line = Line::try_parse_from(words.chain(["--database", &url]))
         .map_err(|error| error.to_string())?;
     let mut out = Vec::new();
-    execute(line.args, &mut out)
-        .await
-        .map_err(|error| format!("{error:#}"))?;
+    let done = execute(line.args, &mut out).await;
+    assert!(done.map_err(|error| format!("{error:#}"))?);
     Ok(String::from_utf8(out).unwrap())
 }
 
@@ -145,4 +146,91 @@ async fn a_database_of_another_kind_is_refused() {
         text.starts_with("--database: database URL: expected sqlite:, postgres: or mysql:"),
         "{text}"
     );
+}
+
+#[tokio::test]
+async fn devices_are_shown_changed_and_removed() {
+    let folder = folder();
+    let added = run(&folder, "add p d").await.unwrap();
+    let secret = added.lines().nth(1).unwrap().split('\t').nth(2).unwrap();
+    run(&folder, "add p e").await.unwrap();
+    for (line, state) in [
+        ("disable p d", "disabled"),
+        ("enable p d", "enabled"),
+        ("set-state p d disabled", "disabled"),
+        ("block p d", "blocked"),
+    ] {
+        assert_eq!(run(&folder, line).await.unwrap(), "", "{line}");
+        let listed = run(&folder, "ls p").await.unwrap();
+        assert_eq!(listed, format!("p\td\t{state}\np\te\tenabled\n"));
+    }
+    let blocked = run(&folder, "ls --state blocked --json").await.unwrap();
+    let blocked: serde_json::Value = serde_json::from_str(&blocked).unwrap();
+    assert_eq!(
+        (&blocked["name"], &blocked["state"]),
+        (&"d".into(), &"blocked".into())
+    );
+    let shown = run(&folder, "show p d").await.unwrap();
+    assert!(
+        shown.starts_with("device\tp/d\nstate\tblocked\ncreated\t20"),
+        "{shown}"
+    );
+    assert!(!shown.contains(secret));
+    let shown = run(&folder, "show p d --json").await.unwrap();
+    assert!(!shown.contains(secret));
+    assert!(shown.contains(r#""certificates":[]"#), "{shown}");
+
+    let given = "ICEiIyQlJicoKSorLC0uLzAxMjM=";
+    let set = run(&folder, &format!("set-secret p d --secret {given}"))
+        .await
+        .unwrap();
+    assert_eq!(set, run(&folder, "credentials p d").await.unwrap());
+    assert!(set.contains(given));
+    let random = run(&folder, "set-secret p d --json").await.unwrap();
+    assert!(!random.contains(given) && random.contains("secret"));
+
+    run(&folder, "remove p d").await.unwrap();
+    assert_eq!(run(&folder, "ls").await.unwrap(), "p\te\tenabled\n");
+    for line in ["enable p d", "remove p d", "show p d", "set-secret p d"] {
+        let error = run(&folder, line).await.unwrap_err();
+        assert_eq!(error, "PRODUCT NAME: there is no device p/d", "{line}");
+    }
+    let error = run(&folder, "set-state p e asleep").await.unwrap_err();
+    assert!(
+        error.contains("expected enabled, disabled or blocked"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn secrets_are_resealed_with_a_key_of_the_configuration() {
+    let folder = folder();
+    run(&folder, "add p d --count 3").await.unwrap();
+    let error = run(&folder, "reseal").await.unwrap_err();
+    assert!(
+        error.contains("[catalogue] keys: expected a key to seal with"),
+        "{error}"
+    );
+    let keys = folder.path().join("keys");
+    std::fs::write(
+        &keys,
+        "# of this year\nk1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n",
+    )
+    .unwrap();
+    let config = folder.path().join("jetway.toml");
+    std::fs::write(&config, format!("[catalogue]\nkeys_file = {keys:?}\n")).unwrap();
+    let before = run(&folder, "credentials p d1").await.unwrap();
+    let with_keys =
+        async |line: &str| run(&folder, &format!("{line} --config {}", config.display())).await;
+    assert_eq!(
+        with_keys("reseal").await.unwrap(),
+        "3 resealed with key k1, 0 failed\n"
+    );
+    assert_eq!(
+        with_keys("reseal").await.unwrap(),
+        "0 resealed with key k1, 0 failed\n"
+    );
+    assert_eq!(with_keys("credentials p d1").await.unwrap(), before);
+    let error = run(&folder, "credentials p d1").await.err().unwrap();
+    assert!(error.contains("sealed with the key \"k1\""), "{error}");
 }

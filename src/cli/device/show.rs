@@ -1,0 +1,92 @@
+//! `jetway device ls` and `show`: devices without their secrets.
+
+use std::io::Write;
+
+use anyhow::Context;
+
+use super::place::Place;
+use crate::catalogue::{Filter, Listed, State};
+use crate::device::DeviceId;
+use crate::event;
+
+/// Devices that are asked for at once.
+const PAGE: usize = 1_000;
+
+#[derive(Clone, clap::Args)]
+pub(super) struct Ls {
+    /// Only the devices of this product
+    product: Option<String>,
+    /// Only those in this state: enabled, disabled or blocked
+    #[arg(long)]
+    state: Option<State>,
+    /// Print one JSON object per line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Clone, clap::Args)]
+pub(super) struct Show {
+    /// Product id
+    product: String,
+    /// Device name
+    name: String,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Ls {
+    pub(super) async fn run(&self, out: &mut impl Write) -> anyhow::Result<bool> {
+        let catalogue = self.place.open().await?.catalogue;
+        let filter = Filter {
+            product: self.product.clone(),
+            state: self.state,
+        };
+        let mut after = None;
+        loop {
+            let page = catalogue.page(&filter, after.as_ref(), PAGE).await?;
+            for listed in &page {
+                let Listed { device, state, .. } = listed;
+                let (product, name) = (device.product(), device.name());
+                match self.json {
+                    true => writeln!(out, "{}", listed.described())?,
+                    false => writeln!(out, "{product}\t{name}\t{state}")?,
+                }
+            }
+            match page.into_iter().next_back() {
+                Some(last) => after = Some(last.device),
+                None => return Ok(true),
+            }
+        }
+    }
+}
+
+impl Show {
+    pub(super) async fn run(&self, out: &mut impl Write) -> anyhow::Result<bool> {
+        let device = DeviceId::new(&self.product, &self.name).context("PRODUCT NAME")?;
+        let shown = self.place.open().await?.catalogue.show(&device).await;
+        let shown = shown.context("PRODUCT NAME")?;
+        if self.json {
+            writeln!(out, "{}", shown.described())?;
+            return Ok(true);
+        }
+        let created = u64::try_from(shown.listed.created_at_ms).unwrap_or(0);
+        writeln!(out, "device\t{device}")?;
+        writeln!(out, "state\t{}", shown.listed.state)?;
+        writeln!(out, "created\t{}", event::iso8601(created))?;
+        if let Some(gateway) = &shown.listed.gateway {
+            writeln!(out, "gateway\t{gateway}")?;
+        }
+        for sub_device in &shown.sub_devices {
+            writeln!(out, "sub-device\t{sub_device}")?;
+        }
+        for certificate in &shown.certificates {
+            writeln!(out, "certificate\t{certificate}")?;
+        }
+        Ok(true)
+    }
+}
