@@ -11,7 +11,8 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{dlq, jobs, outbox, schemas};
+use super::{catalogue, dlq, jobs, outbox, schemas};
+use crate::catalogue::Catalogue;
 use crate::dlq::Shelf;
 use crate::health::{Health, Readiness};
 use crate::jobs::Jobs;
@@ -29,6 +30,8 @@ pub struct Admin {
     pub outbox: Option<Store>,
     /// Jobs, if this node runs them.
     pub jobs: Option<Jobs>,
+    /// The catalogue of devices, if they connect to this node and prove who they are.
+    pub catalogue: Option<Catalogue>,
     /// Every metric.
     pub registry: Registry,
 }
@@ -46,6 +49,7 @@ impl Admin {
             .merge(dlq::routes())
             .merge(outbox::routes())
             .merge(jobs::routes())
+            .merge(catalogue::routes())
             .with_state(Arc::new(self));
         let serve = axum::serve(listener, router).into_future();
         if let Some(Err(error)) = shutdown.run_until_cancelled(serve).await {

@@ -55,6 +55,7 @@ impl Parts<'_> {
             shelf: Shelf::new(&self.link),
             outbox: self.outbox.as_ref().map(|relay| relay.store.clone()),
             jobs: self.jobs.clone(),
+            catalogue: self.catalogue.clone(),
             registry: std::mem::take(&mut self.metrics),
         };
         let run = admin.run(http, self.services_stop.clone());

@@ -7,6 +7,8 @@ mod support;
 #[cfg(test)]
 mod authentication;
 #[cfg(test)]
+mod catalogue;
+#[cfg(test)]
 mod downlink;
 #[cfg(test)]
 mod downlink_limits;
@@ -40,6 +42,8 @@ mod reauthentication;
 mod receipts;
 #[cfg(test)]
 mod retained;
+#[cfg(test)]
+mod revocation;
 #[cfg(test)]
 mod rpc;
 #[cfg(test)]

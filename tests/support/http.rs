@@ -14,10 +14,16 @@ pub async fn get(address: SocketAddr, path: &str) -> (u16, String) {
 
 /// Status code and body of a request without a body.
 pub async fn request(address: SocketAddr, method: &str, path: &str) -> (u16, String) {
+    send(address, method, path, "").await
+}
+
+/// Status code and body of a request with this body.
+pub async fn send(address: SocketAddr, method: &str, path: &str, body: &str) -> (u16, String) {
+    let length = body.len();
     let answer = within(&format!("an answer to {method} {path}"), async {
         let mut socket = TcpStream::connect(address).await?;
         let request =
-            format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+            format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}");
         socket.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
         socket.read_to_string(&mut answer).await?;
