@@ -36,6 +36,7 @@ pub mod outbox;
 pub mod ownership;
 pub mod rpc;
 pub mod status;
+pub mod topology;
 pub mod uplink;
 
 pub mod consumer;

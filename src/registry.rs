@@ -28,6 +28,15 @@ pub enum Command {
     Drain,
 }
 
+/// Whether a gateway device is known to have other sub-devices than it had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rebound {
+    /// Perhaps, if it has any: nobody was heard for a while.
+    Perhaps,
+    /// It is.
+    Surely,
+}
+
 /// What a mailbox has room for; one message always fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
@@ -56,6 +65,7 @@ struct Queue<M> {
     bytes: usize,
     command: Option<Command>,
     rung: bool,
+    rebound: Option<Rebound>,
     overflow: Overflow,
     left: bool,
 }
@@ -91,6 +101,8 @@ pub enum Mail<M> {
     Message(M),
     /// Something waits elsewhere; said once, however often it was rung for.
     Rung,
+    /// The sub-devices that the device may act for are others; said once.
+    Rebound(Rebound),
     /// Everything behind the messages so far was refused, and will be until the connection rejoins; said once.
     Overflowed,
 }
@@ -107,6 +119,7 @@ impl<M> Mailbox<M> {
                 bytes: 0,
                 command: None,
                 rung: false,
+                rebound: None,
                 overflow: Overflow::No,
                 left: false,
             }),
@@ -200,6 +213,14 @@ impl<M> Mailbox<M> {
         self.waker.wake();
     }
 
+    /// The sub-devices that the device may act for are others.
+    pub fn rebind(&self, rebound: Rebound) {
+        let mut queue = self.lock();
+        queue.rebound = queue.rebound.max(Some(rebound));
+        drop(queue);
+        self.waker.wake();
+    }
+
     /// The next mail; messages and the overflow stay where they are while `has_room` is false.
     pub fn poll_mail(&self, context: &Context<'_>, has_room: bool) -> Poll<Mail<M>> {
         self.waker.register(context.waker());
@@ -209,6 +230,9 @@ impl<M> Mailbox<M> {
         }
         if std::mem::take(&mut queue.rung) {
             return Poll::Ready(Mail::Rung);
+        }
+        if let Some(rebound) = queue.rebound.take() {
+            return Poll::Ready(Mail::Rebound(rebound));
         }
         if has_room && let Some((message, bytes)) = queue.messages.pop_front() {
             queue.bytes -= bytes;

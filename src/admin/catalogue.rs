@@ -244,8 +244,7 @@ async fn show(Of(admin): Of<Arc<Admin>>, Path((product, name)): Path<Names>) -> 
 
 async fn remove(Of(admin): Of<Arc<Admin>>, Path((product, name)): Path<Names>) -> Answer {
     let id = device(&product, &name)?;
-    admin.catalogue()?.remove(&id).await?;
-    let notice = Notice::of(&id, What::Removed);
+    let notice = admin.catalogue()?.remove(&id).await?;
     let answer = json!({ "removed": id.to_string() });
     admin.done(StatusCode::OK, answer, notice).await
 }
@@ -264,8 +263,7 @@ async fn set_state(
     let (id, new) = (device(&product, &name)?, read::<NewState>(&body)?);
     let state = new.state.parse::<State>();
     let state = state.map_err(|expected| bad(format!("state: {expected}")))?;
-    admin.catalogue()?.set_state(&id, state).await?;
-    let notice = Notice::of(&id, state.into());
+    let notice = admin.catalogue()?.set_state(&id, state).await?;
     let answer = json!({ "device": id.to_string(), "state": state });
     admin.done(StatusCode::OK, answer, notice).await
 }

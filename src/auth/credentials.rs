@@ -122,6 +122,11 @@ impl<'a> Login<'a> {
 fn parse_password(password: &[u8]) -> Option<(Method, Vec<u8>)> {
     let (token, method) = std::str::from_utf8(password).ok()?.split_once(';')?;
     let method = Method::named(method)?;
+    Some((method, parse_token(method, token)?))
+}
+
+/// The bytes of a token of this method.
+fn parse_token(method: Method, token: &str) -> Option<Vec<u8>> {
     let (pairs, []) = token.as_bytes().as_chunks::<2>() else {
         return None;
     };
@@ -129,7 +134,7 @@ fn parse_password(password: &[u8]) -> Option<(Method, Vec<u8>)> {
         .iter()
         .map(|[high, low]| Some(hex_digit(*high)? << 4 | hex_digit(*low)?))
         .collect::<Option<_>>()?;
-    (token.len() == method.token_bytes()).then_some((method, token))
+    (token.len() == method.token_bytes()).then_some(token)
 }
 
 fn hex_digit(symbol: u8) -> Option<u8> {
@@ -253,6 +258,15 @@ impl Secret {
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0
+    }
+
+    /// Whether this token, lower-case hex, was made of a text with this secret; compared in constant time.
+    #[must_use]
+    pub fn has_signed(&self, method: Method, text: &str, token: &str) -> bool {
+        let (Ok(key), Some(token)) = (self.key(), parse_token(method, token)) else {
+            return false;
+        };
+        method.sign(&key, text).ct_eq(&token).into()
     }
 
     /// The text as a password of SCRAM, which two kinds of text cannot be.

@@ -129,7 +129,10 @@ impl Scram {
             Some(record) => match record.secret.password() {
                 Err(error) => (Account::Unprovable(Denied::Credentials(error)), None),
                 Ok(_) => match record.state {
-                    State::Enabled => (Account::Enabled, Some(record.secret)),
+                    State::Enabled => {
+                        let account = Account::Enabled(record.sub_devices);
+                        (account, Some(record.secret))
+                    }
                     State::Disabled => (Account::Shut(Denied::Disabled), Some(record.secret)),
                     State::Blocked => (Account::Shut(Denied::Blocked), Some(record.secret)),
                 },

@@ -8,6 +8,7 @@
 //! proof is compared in constant time; no error shows what was sent.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -64,8 +65,8 @@ pub struct Challenge {
 
 /// What a proof is worth.
 pub enum Account {
-    /// The device is let in.
-    Enabled,
+    /// The device is let in, and may act for these sub-devices.
+    Enabled(Arc<[DeviceId]>),
     /// The device may not log in, and is told apart from others only behind the proof. This is why.
     Shut(Denied),
     /// Nothing can prove this device, and the keys are of no real secret. This is why.
@@ -172,11 +173,11 @@ impl Server {
             (Account::Unprovable(denied), Ok(_) | Err(Error::Proof)) => Err(denied.clone()),
             (_, Err(error)) => Err(error.into()),
             (Account::Shut(denied), Ok(_)) => Err(denied.clone()),
-            (Account::Enabled, Ok(data)) => Ok(Step::Done {
+            (Account::Enabled(sub_devices), Ok(data)) => Ok(Step::Done {
                 device: Device {
                     id: self.device.clone(),
                     scope: Scope::Full,
-                    sub_devices: [].into(),
+                    sub_devices: Arc::clone(sub_devices),
                 },
                 data,
             }),

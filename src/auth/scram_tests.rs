@@ -42,7 +42,7 @@ fn server_of(device: DeviceId, account: Account) -> Server {
 }
 
 fn server() -> Server {
-    server_of(device(), Account::Enabled)
+    server_of(device(), Account::Enabled([].into()))
 }
 
 fn answer(step: Result<Step, Denied>) -> String {
@@ -102,7 +102,7 @@ fn the_example_of_rfc_7677_is_proved() {
     assert_eq!((who.id, who.scope), (device(), Scope::Full));
     assert_eq!(data, SERVER_FINAL);
     // And its server-first-message is the one that the client gets here.
-    let mut server = server_of(device(), Account::Enabled);
+    let mut server = server_of(device(), Account::Enabled([].into()));
     let first = format!("n,,n=p&d,r={CLIENT_NONCE}");
     assert_eq!(answer(server.step(first.as_bytes())), SERVER_FIRST);
 }
@@ -141,7 +141,7 @@ fn names_with_separators_and_without_product_are_the_client_ids() {
         (legacy.clone(), "ABCDEFGHIJKdévice"),
         (legacy, "ABCDEFGHIJK&dévice"),
     ] {
-        let mut server = server_of(device, Account::Enabled);
+        let mut server = server_of(device, Account::Enabled([].into()));
         let step = run(
             &mut server,
             &format!("n,,n={name},r=c"),

@@ -21,6 +21,8 @@ const BIND: &str =
 const UNBIND: &str = "DELETE FROM binding WHERE product_id = ? AND name = ? AND gateway_product_id = ? AND gateway_name = ?";
 const GATEWAYS: &str = "SELECT product_id, name, gateway_product_id, gateway_name FROM binding \
      WHERE (product_id, name)";
+const GATEWAY: &str =
+    "SELECT gateway_product_id, gateway_name FROM binding WHERE product_id = ? AND name = ?";
 const SUB_DEVICES: &str = "SELECT product_id, name FROM binding \
      WHERE gateway_product_id = ? AND gateway_name = ? ORDER BY product_id, name";
 const COUNT: &str =
@@ -108,6 +110,23 @@ impl Catalogue {
             .iter()
             .map(|(product, name)| DeviceId::new(product, name));
         Ok(devices.collect::<Result<_, _>>()?)
+    }
+
+    /// The gateway device that acts for a device.
+    ///
+    /// # Errors
+    /// [`Error::Database`] when there is no answer.
+    pub(super) async fn gateway(&self, device: &DeviceId) -> Result<Option<DeviceId>, Error> {
+        let sql = self.pool.kind().statement(GATEWAY);
+        let names = on!(Pool, &self.pool, Sql, pool => {
+            let find = sqlx::query::<Sql>(sql).bind(device.product()).bind(device.name());
+            let row = find.fetch_optional(pool).await;
+            row.and_then(|row| row.map(|row| Ok((row.text(0)?, row.text(1)?))).transpose())
+        });
+        match names.map_err(|source| Error::Database("find a gateway device", source))? {
+            Some((product, name)) => Ok(Some(DeviceId::new(&product, &name)?)),
+            None => Ok(None),
+        }
     }
 
     /// Whether a device is in the database.

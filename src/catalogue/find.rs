@@ -15,11 +15,12 @@ use crate::device::DeviceId;
 /// Devices that are looked up in one statement.
 pub const FIND_MAX: usize = 256;
 
-/// One row for each sub-device, and one without any.
+/// One row for each enabled sub-device, and one without any.
 const FIND: &str = "SELECT device.product_id, device.name, device.secret, device.key_id, device.state, device.created_at_ms, \
-     binding.product_id, binding.name FROM device LEFT JOIN binding \
+     sub.product_id, sub.name FROM device LEFT JOIN (binding JOIN device AS sub \
+     ON sub.product_id = binding.product_id AND sub.name = binding.name AND sub.state = 1) \
      ON binding.gateway_product_id = device.product_id AND binding.gateway_name = device.name WHERE ";
-const ORDER: &str = " ORDER BY binding.product_id, binding.name";
+const ORDER: &str = " ORDER BY sub.product_id, sub.name";
 const BY_FINGERPRINT: &str = "SELECT product_id, name FROM certificate WHERE fingerprint = ?";
 
 /// What [`FIND`] gives about one device.

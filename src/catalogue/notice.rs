@@ -72,6 +72,9 @@ pub struct Notice {
     /// With which of its devices; without one, with many of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
+    /// The gateway device that acts, or acted, for it: `P/D`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<String>,
 }
 
 impl Notice {
@@ -85,6 +88,16 @@ impl Notice {
             what,
             product: device.product().to_owned(),
             device: Some(device.name().to_owned()),
+            gateway: None,
+        }
+    }
+
+    /// The same with the gateway device that acts for the device, if there is one.
+    #[must_use]
+    pub(super) fn behind(self, gateway: Option<&DeviceId>) -> Self {
+        Self {
+            gateway: gateway.map(ToString::to_string),
+            ..self
         }
     }
 
@@ -95,7 +108,19 @@ impl Notice {
             what: What::Added,
             product: product.to_owned(),
             device: None,
+            gateway: None,
         }
+    }
+
+    /// The gateway device that may act for other sub-devices now.
+    #[must_use]
+    pub fn rebound(&self) -> Option<DeviceId> {
+        let (product, name) = match (&self.gateway, self.what) {
+            (Some(gateway), _) => gateway.split_once('/')?,
+            (None, What::Bound | What::Unbound) => (&*self.product, self.device.as_deref()?),
+            (None, _) => return None,
+        };
+        DeviceId::new(product, name).ok()
     }
 
     /// Reads a notice, and the device that it names.

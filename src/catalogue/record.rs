@@ -82,7 +82,7 @@ pub struct Record {
     pub state: State,
     /// When it was added, in milliseconds since 1970-01-01 UTC.
     pub created_at_ms: i64,
-    /// The sub-devices that it may act for, in the order of their bytes; none unless it is a gateway device.
+    /// The enabled sub-devices that it may act for, in the order of their bytes; none unless it is a gateway device.
     pub sub_devices: Arc<[DeviceId]>,
 }
 

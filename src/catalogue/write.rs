@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use sqlx::QueryBuilder;
 
 use super::error::Error;
+use super::notice::{Notice, What};
 use super::page::Filter;
 use super::product;
 use super::record::{Record, State};
@@ -107,15 +108,17 @@ impl Catalogue {
         Ok(Error::Database("add devices", error))
     }
 
-    /// Lets a device in, or not. Sessions that it has are not ended by it.
+    /// Lets a device in, or not. Gives what nodes are to be told, who end its connection.
     ///
     /// # Errors
     /// [`Error::Unknown`] when it is not there, [`Error::Database`] when there is no answer.
-    pub async fn set_state(&self, device: &DeviceId, state: State) -> Result<(), Error> {
+    pub async fn set_state(&self, device: &DeviceId, state: State) -> Result<Notice, Error> {
         let [product, name] = names(device);
         let values = [Value::Number(state.number().into()), product, name];
         let changed = self.run(SET_STATE, &values).await;
-        met(device, "change the state of a device", changed)
+        met(device, "change the state of a device", changed)?;
+        let gateway = self.gateway(device).await?;
+        Ok(Notice::of(device, state.into()).behind(gateway.as_ref()))
     }
 
     /// Gives a device this secret, or a random one; the one before proves nothing any more. Gives the new one.
@@ -137,13 +140,15 @@ impl Catalogue {
         Ok(secret)
     }
 
-    /// Removes a device with its certificates and bindings.
+    /// Removes a device with its certificates and bindings. Gives what nodes are to be told.
     ///
     /// # Errors
     /// As [`set_state`](Self::set_state).
-    pub async fn remove(&self, device: &DeviceId) -> Result<(), Error> {
+    pub async fn remove(&self, device: &DeviceId) -> Result<Notice, Error> {
+        let gateway = self.gateway(device).await?;
         let removed = self.run(REMOVE, &names(device)).await;
-        met(device, "remove a device", removed)
+        met(device, "remove a device", removed)?;
+        Ok(Notice::of(device, What::Removed).behind(gateway.as_ref()))
     }
 
     /// Seals the secrets of at most `limit` devices behind `after` with the current key, where they are not, in one transaction.

@@ -32,16 +32,23 @@ impl Attachment {
         }
     }
 
+    /// Whether the device may have what the filter selects.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn authorize(&self, filter: &TopicFilter) -> Result<(), Problem> {
+        let uplink = &self.shared.uplink;
+        let authorized = uplink.authorize(&self.device, Action::Subscribe, filter.topics());
+        authorized.map_err(|error| error.problem())
+    }
+
     /// Lets the connection have what the filter selects; gives the stream sequence behind which that begins.
     ///
     /// # Errors
     /// Why not.
     pub(super) fn attach(&self, filter: &TopicFilter) -> Result<u64, Problem> {
         let topics = filter.topics();
-        self.shared
-            .uplink
-            .authorize(&self.device, Action::Subscribe, topics)
-            .map_err(|error| error.problem())?;
+        self.authorize(filter)?;
         let subjects = self.shared.mapping.subscription(topics).ok_or(Problem {
             reason: ReasonCode::TopicFilterInvalid,
             words: "nothing is delivered under this filter",

@@ -24,6 +24,9 @@ pub struct Config {
     pub downlink_queue_bytes_max: u32,
     /// Largest CONNECT in bytes: who has not logged in is not given more memory than that.
     pub connect_bytes_max: u32,
+    /// Whether requests of gateway devices about their sub-devices (bind, unbind, getTopo, online, offline) are answered from the
+    /// catalogue; otherwise they are for services alone.
+    pub answers_topology: bool,
 }
 
 impl Default for Config {
@@ -36,6 +39,7 @@ impl Default for Config {
             downlink_queue_max: 256,
             downlink_queue_bytes_max: 2 * 1024 * 1024,
             connect_bytes_max: 64 * 1024,
+            answers_topology: true,
         }
     }
 }

@@ -14,6 +14,7 @@ use tokio::time::{Sleep, sleep_until};
 use super::Shared;
 use super::asking::Asking;
 use super::attachment::Attachment;
+use super::behind::{Behind, Worked};
 use super::inbound::Inbound;
 use super::keeping::{Keeper, Kept};
 use super::pending::{Fetched, Outbound};
@@ -43,6 +44,7 @@ pub(super) struct Driver {
     pub(super) inbound: Inbound,
     pub(super) outbound: Outbound,
     pub(super) asking: Asking,
+    pub(super) behind: Behind,
     pub(super) reauthentication: Option<Box<Reauthentication>>,
     /// When the login ends, if it does; boxed, because few do.
     login_ends: Option<Box<Instant>>,
@@ -73,6 +75,7 @@ enum Event {
     Readied(Option<PacketId>),
     Kept(Kept),
     Fetched(Fetched),
+    Worked(Worked),
     Reauthentication(Stepped),
     Wrote,
     Read,
@@ -100,6 +103,7 @@ impl Driver {
             inbound: Inbound::default(),
             outbound: Outbound::default(),
             asking: Asking::default(),
+            behind: Behind::default(),
             reauthentication: owned.reauthentication,
             login_ends: owned.login_ends,
             timer: Box::pin(sleep_until(deadline.into())),
@@ -150,6 +154,9 @@ impl Driver {
         }
         if let Poll::Ready(kept) = self.keeper.poll_kept(context) {
             return Poll::Ready(Event::Kept(kept));
+        }
+        if let Poll::Ready(worked) = self.behind.poll_worked(context) {
+            return Poll::Ready(Event::Worked(worked));
         }
         if let Poll::Ready(fetched) = self.outbound.poll_fetched(context) {
             return Poll::Ready(Event::Fetched(fetched));
@@ -246,12 +253,14 @@ impl Driver {
             }
             Event::Mail(Mail::Message(delivery)) => self.deliver(delivery, false),
             Event::Mail(Mail::Rung) => self.handle_asks(),
+            Event::Mail(Mail::Rebound(rebound)) => self.handle_rebound(rebound),
             Event::Mail(Mail::Overflowed) => self.catch_up(),
             Event::Finished(finished) => self.handle_finished(finished),
             Event::Admitted(permit) => self.handle_admitted(permit),
             Event::Readied(nothing_held) => self.handle_readied(nothing_held),
             Event::Kept(kept) => self.handle_kept(kept),
             Event::Fetched(fetched) => self.handle_fetched(fetched),
+            Event::Worked(worked) => self.handle_worked(worked),
             Event::Reauthentication(stepped) => self.handle_stepped(stepped),
             Event::Wrote => self.write_stalled_since = None,
             Event::Read if self.inbound.is_blocked() => self.look_ahead(),

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::attachment::Attachment;
+use super::behind::Online;
 use super::driver::Driver;
 use super::keeping::Keeper;
 use super::releasing::Released;
@@ -84,6 +85,7 @@ impl Driver {
             session,
             sender,
             inbound,
+            behind,
             ..
         } = *self;
         let farewell = Farewell {
@@ -97,6 +99,7 @@ impl Driver {
             forgets_held: end.expiry_s == 0 && session.may_hold(),
             sender,
             released: inbound.released,
+            online: behind.into_online(),
             end,
             reason,
         };
@@ -142,6 +145,8 @@ struct Farewell {
     connection: Arc<Connection>,
     sender: Sender,
     released: Released,
+    /// Its sub-devices that are online.
+    online: Online,
     /// Whether what its session holds is over too.
     forgets_held: bool,
     end: End,
@@ -174,6 +179,10 @@ impl Farewell {
             .status
             .disconnected(slot, &self.connection, self.reason)
             .await;
+        let lost = shared
+            .status
+            .all_disconnected(self.online.values(), CloseReason::GatewayLost);
+        lost.await;
         if let Some(will) = will {
             afterlife::publish_will(shared, &self.connection, &will).await;
         }

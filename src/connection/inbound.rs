@@ -242,6 +242,7 @@ impl Driver {
         match prepared {
             Ok(prepared) => {
                 self.answer(publish, prepared.message());
+                self.ask_topology(publish);
                 self.inbound.outgoing.push_back(Outgoing::Message(Message {
                     is_retained: prepared.retained.is_none(),
                     prepared,

@@ -1,5 +1,6 @@
 //! One task per device: socket + codec + session. `handshake` lets it in with `authentication`, `driver` runs it with `inbound`,
-//! `outbound` with `pending`, `keeping` and `reauthentication`, `ending` takes it apart, `wire` is its socket. `afterlife` speaks for devices
+//! `outbound` with `pending`, `keeping` and `reauthentication`, `ending` takes it apart, `wire` is its socket, `behind` are the sub-devices
+//! of a gateway device. `afterlife` speaks for devices
 //! that have no connection.
 //!
 //! The task is a loop without protocol: it waits for one event, tells the session, does what the session says. It owns
@@ -9,6 +10,7 @@ pub mod afterlife;
 mod asking;
 mod attachment;
 mod authentication;
+mod behind;
 mod config;
 mod driver;
 mod ending;

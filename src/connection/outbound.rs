@@ -22,11 +22,16 @@ impl Driver {
     /// Takes up what the session had before: subscriptions, what is unacknowledged, and what was missed.
     pub(super) fn resume_session(&mut self) {
         let attachment = Attachment::of(self);
+        let mut lost = Vec::new();
         for filter in self.session.subscriptions() {
-            // Allowed when it was made; if it is not any more, nothing is attached.
+            // Allowed when it was made; if it is not any more, it ends.
             if let Err(problem) = attachment.attach(filter) {
                 tracing::warn!(device = %self.sender.device.id, %filter, reason = problem.words, "subscription not resumed");
+                lost.push(filter.clone());
             }
+        }
+        for filter in lost {
+            self.session.withdraw(&filter);
         }
         let unfinished = self.session.unfinished();
         let released = unfinished.filter_map(|(source, is_released)| {
@@ -66,10 +71,15 @@ impl Driver {
         if filters.is_empty() || after >= up_to {
             return self.session.skip_to(up_to);
         }
-        // What is this device's alone is read whole: what it did not subscribe to is to be reported.
+        // What is this device's alone is read whole: what it did not subscribe to is to be reported. Of its sub-devices only what it
+        // subscribed to.
         let own = &self.sender.device.id;
         let filters = match self.shared.mapping.has_one_receiver() {
-            true => self.shared.mapping.downlink_subjects(own),
+            true => {
+                let own = self.shared.mapping.downlink_subjects(own);
+                let others = filters.into_iter().filter(|filter| !own.contains(filter));
+                others.chain(own.iter().cloned()).collect()
+            }
             false => filters.into_iter().collect(),
         };
         let bytes_max = self.shared.downlink.queue_bytes_max;

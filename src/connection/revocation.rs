@@ -18,7 +18,7 @@ use crate::catalogue::Notice;
 use crate::device::DeviceId;
 use crate::jetstream::Link;
 use crate::mapping::Mapping;
-use crate::registry::Command;
+use crate::registry::{Command, Rebound};
 
 /// Devices that are known to have been shut out just now; with more, every login under way is begun anew.
 const RECENT_MAX: usize = 10_000;
@@ -102,6 +102,9 @@ pub async fn run(
                 if now != epoch {
                     epoch = now;
                     shared.authenticator.forget_all();
+                    for (_, mailbox) in shared.registry.all() {
+                        mailbox.rebind(Rebound::Perhaps);
+                    }
                 }
             }
         }
@@ -118,9 +121,17 @@ impl Shared {
                 return;
             }
         };
-        // First, so that a login that is not found below finds this.
+        let rebound = notice.rebound();
+        // First, so that a login that is not found below finds this: one that knows other sub-devices is begun anew, too.
         if notice.what.ends_connections() {
             self.revocations.add(Instant::now(), device.as_ref());
+        }
+        if let Some(gateway) = &rebound {
+            self.revocations.add(Instant::now(), Some(gateway));
+            self.authenticator.forget(gateway);
+            if let Some(mailbox) = self.registry.find(&Mapping::device_tokens(gateway)) {
+                mailbox.rebind(Rebound::Surely);
+            }
         }
         match &device {
             Some(device) => self.authenticator.forget(device),

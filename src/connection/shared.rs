@@ -19,6 +19,7 @@ use crate::session;
 use crate::status::Status;
 use crate::tasks::Tasks;
 use crate::telemetry;
+use crate::topology::Desk;
 use crate::uplink::Uplink;
 
 /// What all connections of a node share.
@@ -35,6 +36,8 @@ pub struct Shared {
     pub authenticator: Authenticator,
     /// Who was shut out lately.
     pub revocations: Revocations,
+    /// What gateway devices are answered about their sub-devices, if that is known here.
+    pub desk: Option<Desk>,
     /// Topics and subjects.
     pub mapping: Arc<Mapping>,
     /// Where messages go.

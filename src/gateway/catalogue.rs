@@ -9,6 +9,7 @@ use crate::catalogue::Catalogue;
 use crate::config::Config;
 use crate::connection::{Shared, revocation};
 use crate::tasks::OnExit;
+use crate::topology::Desk;
 
 /// The catalogue of a configuration, with its keys.
 ///
@@ -21,6 +22,13 @@ pub async fn catalogue(config: &Config) -> Result<Catalogue> {
 }
 
 impl Parts<'_> {
+    /// Who knows of sub-devices, where there is a catalogue.
+    pub(super) fn desk(&self) -> Option<Desk> {
+        let answers = self.config.connection.answers_topology;
+        let catalogue = self.catalogue.clone()?;
+        Some(Desk::new(catalogue, self.link.clone(), answers))
+    }
+
     /// Hears of changes, where there is a catalogue.
     pub(super) async fn start_revocation(&self, shared: &Arc<Shared>) -> Result<()> {
         if self.catalogue.is_some() {

@@ -397,6 +397,7 @@ impl Parts<'_> {
             run,
             server_reference: self.server_reference(),
             accepted: AtomicU64::new(0),
+            desk: self.desk(),
             mapping: Arc::clone(&self.mapping),
         })
     }

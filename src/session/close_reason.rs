@@ -25,6 +25,8 @@ pub enum CloseReason {
     NotStored,
     /// The operator shut the device out, or changed what it proves itself with.
     Revoked,
+    /// A sub-device: its gateway device is not connected any more.
+    GatewayLost,
     /// This node stops.
     ServerShuttingDown,
     /// The node that served it is gone; said by another one.
@@ -48,6 +50,7 @@ impl CloseReason {
             Self::WriteTimeout => "write_timeout",
             Self::NotStored => "not_stored",
             Self::Revoked => "revoked",
+            Self::GatewayLost => "gateway_lost",
             Self::ServerShuttingDown => "server_shutting_down",
             Self::NodeLost => "node_lost",
         }
@@ -61,6 +64,7 @@ impl CloseReason {
             | Self::NormalWithWill
             | Self::SocketClosed
             | Self::WriteTimeout
+            | Self::GatewayLost
             | Self::NodeLost => None,
             Self::KeepAliveTimeout => Some(ReasonCode::KeepAliveTimeout),
             Self::TakenOver => Some(ReasonCode::SessionTakenOver),

@@ -129,6 +129,14 @@ impl Session {
         self.fetching <= self.config.subscriptions_max && self.gate.count(waits) < WAITING_MAX
     }
 
+    /// Ends a subscription that the device may not have any more; whoever attached it detaches it.
+    pub fn withdraw(&mut self, filter: &TopicFilter) {
+        if self.subscriptions.remove(filter) {
+            self.dirty = true;
+            self.save_progress();
+        }
+    }
+
     /// What the session subscribes to, in order: a restored session is attached to these.
     pub fn subscriptions(&self) -> impl Iterator<Item = &TopicFilter> {
         self.subscriptions.filters()

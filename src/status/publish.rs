@@ -75,6 +75,23 @@ impl Status {
         stored.finished(1).await;
     }
 
+    /// Connections that are over for one reason, as [`disconnected`](Self::disconnected) says it of one.
+    pub async fn all_disconnected<'c>(
+        &self,
+        connections: impl IntoIterator<Item = &'c Arc<Connection>>,
+        reason: CloseReason,
+    ) {
+        let mut stored = Vec::new();
+        for connection in connections {
+            let [slot] = self.slots().await;
+            let presence = Presence::Disconnected;
+            stored.push(self.publish(slot, presence, connection, Some(reason)));
+        }
+        for stored in stored {
+            stored.finished(1).await;
+        }
+    }
+
     /// The connection is over and could not say so itself, nor perhaps that it began: that is said again as long as the streams
     /// know whether they have it.
     pub async fn lost(&self, [connected, disconnected]: [Slot; 2], connection: &Connection) {

@@ -68,6 +68,14 @@ impl Sender {
     }
 }
 
+impl Sender {
+    /// The device may act for these sub-devices from now on, and for no others.
+    pub fn rebind(&mut self, sub_devices: Arc<[DeviceId]>) {
+        self.device.sub_devices = sub_devices;
+        self.routes = Routes::default();
+    }
+}
+
 /// A message that may be stored: authorised and mapped.
 #[derive(Debug)]
 pub struct Prepared {

@@ -1,7 +1,7 @@
 //! The routes of the topics that one sender used last, so that a topic is authorised and mapped once and not with each message.
 //!
-//! A device uses a few topics; one that uses many has the others mapped each time. What a sender may do does not change while it
-//! lasts.
+//! A device uses a few topics; one that uses many has the others mapped each time. When it changes what a sender may do, its routes are
+//! forgotten.
 
 use crate::mapping::Route;
 

@@ -221,7 +221,7 @@ async fn devices_are_changed_and_removed(site: &Site, _: Kind) {
             devices.set_state(&a, state).await.unwrap();
             assert_eq!(devices.find(&a).await.unwrap().unwrap().state, state);
         }
-        unknown(devices.set_state(&gone, state).await);
+        unknown(devices.set_state(&gone, state).await.map(drop));
     }
     let blocked = Filter {
         product: Some("p".to_owned()),
@@ -247,7 +247,7 @@ async fn devices_are_changed_and_removed(site: &Site, _: Kind) {
 
     devices.remove(&id("p", "b")).await.unwrap();
     assert_eq!(listed(&devices, None).await, [id("p", "a"), id("p", "c")]);
-    unknown(devices.remove(&gone).await);
+    unknown(devices.remove(&gone).await.map(drop));
 }
 
 async fn products_are_there_without_devices(site: &Site, _: Kind) {
@@ -344,11 +344,20 @@ async fn sub_devices_are_bound_to_one_gateway(site: &Site, _: Kind) {
         [None, None, Some(g.clone()), Some(g.clone()), None]
     );
 
+    for (state, bound) in [
+        (State::Blocked, from_ref(&a)),
+        (State::Enabled, &[a.clone(), b.clone()]),
+    ] {
+        let told = devices.set_state(&b, state).await.unwrap();
+        assert_eq!(told.rebound(), Some(g.clone()));
+        assert_eq!(of(&g).await, bound, "for others nobody speaks");
+    }
     let others = devices.unbind(&g, &[a.clone(), c.clone()]).await;
     assert!(matches!(others, Err(Error::Unknown(_))));
     devices.unbind(&g, from_ref(&a)).await.unwrap();
     assert_eq!(of(&g).await, from_ref(&b));
-    devices.remove(&b).await.unwrap();
+    let told = devices.remove(&b).await.unwrap();
+    assert_eq!(told.rebound(), Some(g.clone()));
     assert_eq!(of(&g).await, [] as [DeviceId; 0]);
     devices.bind(&h, from_ref(&c)).await.unwrap();
     devices.remove(&h).await.unwrap();

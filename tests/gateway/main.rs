@@ -57,6 +57,8 @@ mod storing;
 #[cfg(test)]
 mod storm;
 #[cfg(test)]
+mod sub_devices;
+#[cfg(test)]
 mod subscribe;
 #[cfg(test)]
 mod too_large;

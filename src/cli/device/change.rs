@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context, bail};
 
 use super::place::Place;
-use crate::catalogue::{Notice, State, What};
+use crate::catalogue::State;
 use crate::device::DeviceId;
 
 /// Devices whose secrets are sealed in one transaction.
@@ -61,16 +61,14 @@ impl One {
         let device = DeviceId::new(&self.product, &self.name).context("PRODUCT NAME")?;
         let opened = self.place.open().await?;
         let set = opened.catalogue.set_state(&device, state).await;
-        set.context("PRODUCT NAME")?;
-        Ok(opened.tell(&[Notice::of(&device, state.into())]).await)
+        Ok(opened.tell(&[set.context("PRODUCT NAME")?]).await)
     }
 
     pub(super) async fn remove(&self) -> anyhow::Result<bool> {
         let device = DeviceId::new(&self.product, &self.name).context("PRODUCT NAME")?;
         let opened = self.place.open().await?;
         let removed = opened.catalogue.remove(&device).await;
-        removed.context("PRODUCT NAME")?;
-        Ok(opened.tell(&[Notice::of(&device, What::Removed)]).await)
+        Ok(opened.tell(&[removed.context("PRODUCT NAME")?]).await)
     }
 }
 
