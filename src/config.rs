@@ -25,6 +25,7 @@ use crate::mapping;
 use crate::net;
 use crate::outbox;
 use crate::ownership;
+use crate::protection;
 use crate::rpc;
 use crate::session;
 use crate::telemetry;
@@ -69,6 +70,8 @@ pub struct Config {
     pub auth: auth::Config,
     /// Keys of the secrets in the database.
     pub catalogue: catalogue::Config,
+    /// Limits against those who take too much.
+    pub protection: protection::Config,
     /// Database of products and devices.
     pub database: database::Config,
     /// NATS.
@@ -117,6 +120,7 @@ impl Default for Config {
             rpc: rpc::Config::default(),
             auth: auth::Config::default(),
             catalogue: catalogue::Config::default(),
+            protection: protection::Config::default(),
             database: database::Config::default(),
             nats: jetstream::client::Config::default(),
             streams: jetstream::provision::Config::default(),
@@ -312,6 +316,7 @@ impl Config {
             ("rpc", self.rpc.validate()),
             ("auth", self.auth.validate()),
             ("catalogue", self.catalogue.validate()),
+            ("protection", self.protection.validate()),
             ("database", self.database.validate()),
             ("nats", self.nats.validate()),
             ("streams", self.streams.validate()),

@@ -22,6 +22,7 @@ pub mod broker;
 pub mod jetstream;
 
 pub mod connection;
+pub mod protection;
 pub mod registry;
 pub mod router;
 

@@ -11,10 +11,11 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{catalogue, dlq, jobs, outbox, schemas};
+use super::{catalogue, dlq, jobs, outbox, protection, schemas};
 use crate::catalogue::Catalogue;
 use crate::dlq::Shelf;
 use crate::health::{Health, Readiness};
+use crate::jetstream::Link;
 use crate::jobs::Jobs;
 use crate::outbox::store::Store;
 
@@ -32,6 +33,8 @@ pub struct Admin {
     pub jobs: Option<Jobs>,
     /// The catalogue of devices, if they connect to this node and prove who they are.
     pub catalogue: Option<Catalogue>,
+    /// The way to all nodes.
+    pub link: Link,
     /// Every metric.
     pub registry: Registry,
 }
@@ -50,6 +53,7 @@ impl Admin {
             .merge(outbox::routes())
             .merge(jobs::routes())
             .merge(catalogue::routes())
+            .merge(protection::routes())
             .with_state(Arc::new(self));
         let serve = axum::serve(listener, router).into_future();
         if let Some(Err(error)) = shutdown.run_until_cancelled(serve).await {

@@ -1,5 +1,5 @@
 //! The operator's HTTP port: `/livez`, `/readyz`, `/health/mq`, `/metrics`, `/dlq`, `/outbox`, `/jobs`, `/schemas`,
-//! `/products`, `/devices`.
+//! `/products`, `/devices`, `/bans`, `/refusals`.
 //!
 //! Liveness says that the process runs. Readiness follows the real ability to store (G38): NATS connected, all streams
 //! there, no shard without an answer, not draining. `/health/mq` tells of the services behind the streams, and
@@ -11,6 +11,7 @@ mod dlq;
 mod http;
 mod jobs;
 mod outbox;
+mod protection;
 mod request;
 mod schemas;
 

@@ -6,8 +6,8 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use super::{
-    binding, certificate, check, dev, device, dlq, gps, hash, jobs, outbox, product, run, send,
-    streams, subjects, tail, trace,
+    bans, binding, certificate, check, dev, device, dlq, gps, hash, jobs, outbox, product, run,
+    send, streams, subjects, tail, trace,
 };
 use crate::config::Faults;
 
@@ -40,6 +40,8 @@ enum Command {
     Binding(binding::Args),
     /// Hash a password from standard input, for the file of [auth.password]
     Hash,
+    /// List who is blocked, block, lift
+    Bans(bans::Args),
     /// Look at the mapping between topics and subjects
     Subjects(subjects::Args),
     /// Compare streams and durables with their declarations
@@ -79,6 +81,7 @@ pub async fn execute(cli: Cli) -> ExitCode {
         Command::Certificate(args) => Box::pin(certificate::run(args)).await,
         Command::Binding(args) => Box::pin(binding::run(args)).await,
         Command::Hash => hash::run(),
+        Command::Bans(args) => bans::run(args).await,
         Command::Subjects(args) => subjects::run(&args),
         Command::Streams(args) => streams::run(args).await,
         Command::Dlq(args) => Box::pin(dlq::run(args)).await,

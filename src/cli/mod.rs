@@ -1,5 +1,6 @@
 //! The command line: one file per subcommand.
 
+mod bans;
 mod binding;
 mod certificate;
 mod check;

@@ -8,7 +8,8 @@ use bytestring::ByteString;
 use tokio::time::{Instant, timeout_at};
 
 use super::Shared;
-use super::handshake::{Refused, login_refused, read_more};
+use super::handshake::{Refused, read_more};
+use super::login::login_refused;
 use super::metrics::Rejected;
 use super::wire::Wire;
 use crate::auth::Step;

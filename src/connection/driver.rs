@@ -25,6 +25,7 @@ use crate::downlink::{Delivery, Outcome};
 use crate::jetstream::Permit;
 use crate::mqtt::{Packet, PacketId, ReasonCode};
 use crate::ownership::Held;
+use crate::protection::Allowance;
 use crate::registry::{Command, Mail, Mailbox};
 use crate::session::{CloseReason, Output, Session};
 use crate::uplink::Sender;
@@ -48,6 +49,8 @@ pub(super) struct Driver {
     pub(super) reauthentication: Option<Box<Reauthentication>>,
     /// When the login ends, if it does; boxed, because few do.
     login_ends: Option<Box<Instant>>,
+    /// What it has of what is limited; none if nothing is.
+    pub(super) allowance: Option<Box<Allowance>>,
     timer: Pin<Box<Sleep>>,
     /// Since when the socket has taken none of what waits for it.
     write_stalled_since: Option<Instant>,
@@ -62,6 +65,8 @@ pub(super) struct Owned {
     pub(super) mailbox: Arc<Mailbox<Delivery>>,
     /// Its session.
     pub(super) held: Held,
+    /// What it has of what is limited.
+    pub(super) allowance: Option<Box<Allowance>>,
     /// The way to prove itself again, if it logged in by an Authentication Method.
     pub(super) reauthentication: Option<Box<Reauthentication>>,
     /// When its login ends, if it does.
@@ -106,6 +111,7 @@ impl Driver {
             behind: Behind::default(),
             reauthentication: owned.reauthentication,
             login_ends: owned.login_ends,
+            allowance: owned.allowance,
             timer: Box::pin(sleep_until(deadline.into())),
             write_stalled_since: None,
             draining: false,
@@ -227,6 +233,7 @@ impl Driver {
             self.keeper.due(),
             proved,
             self.login_ends.as_deref().copied(),
+            self.held_until(),
         ]
         .into_iter()
         .flatten()
@@ -300,7 +307,10 @@ impl Driver {
             && let Some(output) = self.session.poll_output()
         {
             match output {
-                Output::Send(packet) => self.send(packet),
+                Output::Send(packet) => {
+                    self.note_refused(&packet);
+                    self.send(packet);
+                }
                 Output::Publish {
                     publish,
                     message_id,
@@ -364,6 +374,7 @@ impl Driver {
             tracing::info!(device = %self.sender.device.id, "login has expired");
             self.closing = Some(CloseReason::Authentication(ReasonCode::NotAuthorized));
         }
+        self.release_held(now);
         if self.gathers() || !self.may_read() {
             // We do not listen, so silence says nothing about the device.
             self.session.handle_bytes(now);

@@ -47,6 +47,7 @@ impl Driver {
     pub(super) async fn end(mut self: Box<Self>, reason: CloseReason) {
         let shared = Arc::clone(&self.shared);
         shared.metrics.close(reason);
+        self.note_end(reason);
         tracing::debug!(connection_id = %self.sender.connection_id, device = %self.sender.device.id, reason = reason.as_str(), "connection ended");
         if reason == CloseReason::SocketClosed {
             // Nobody is there to be told, and the descriptor is for whoever comes next, perhaps this very device. Thousands may be

@@ -7,25 +7,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use tokio::time::error::Elapsed;
 use tokio::time::{timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::driver::{Driver, Owned};
+use super::login::{self, From};
 use super::metrics::Rejected;
 use super::reauthentication::Reauthentication;
 use super::wire::Wire;
-use super::{Shared, afterlife, attachment, authentication, place, releasing};
-use crate::auth;
+use super::{Shared, afterlife, attachment, place, releasing};
 use crate::auth::acl::Action;
-use crate::auth::{Attempt, Decision};
 use crate::device::{Connection, Device, Scope};
 use crate::downlink::Delivery;
 use crate::jetstream::Receipts;
 use crate::mapping::Mapping;
 use crate::mqtt::{Connect, Packet, Publish, ReasonCode, Version, Will};
 use crate::net;
-use crate::net::{Accepted, Origin};
+use crate::net::Accepted;
 use crate::ownership::{self, Before, Claim, Held, Request, Turn, WillMessage};
+use crate::protection::{Allowance, Source};
 use crate::registry::Mailbox;
 use crate::session::connect::{Agreement, agree, refusal};
 use crate::session::{Session, Start};
@@ -37,7 +38,7 @@ use crate::uplink::Sender;
 /// What a refused peer is told, and how that is counted.
 pub(super) struct Refused {
     answer: Option<ReasonCode>,
-    rejected: Rejected,
+    pub(super) rejected: Rejected,
 }
 
 impl Refused {
@@ -72,6 +73,7 @@ pub(super) async fn handshake(
     let Heard {
         wire,
         peer,
+        source: _kept,
         admitted,
     } = heard?;
     let entered = match admitted {
@@ -101,41 +103,53 @@ pub(super) async fn handshake(
 struct Heard {
     wire: Wire,
     peer: Option<SocketAddr>,
+    /// Kept while a peer that is refused has a socket.
+    source: Option<Arc<Source>>,
     /// Boxed: it takes room only once it is there.
     admitted: Result<Box<Admitted>, Refused>,
 }
 
 /// Opens the connection and reads CONNECT.
-async fn hear(shared: &Shared, accepted: Accepted, limit: Duration) -> Option<Heard> {
+async fn hear(shared: &Shared, mut accepted: Accepted, limit: Duration) -> Option<Heard> {
     let deadline = tokio::time::Instant::now() + limit;
-    let (socket, origin) = match timeout_at(deadline, accepted.open()).await {
-        Ok(Ok(opened)) => opened,
-        Ok(Err(error)) => {
-            let rejected = rejected_by(&error);
-            shared.metrics.reject(rejected);
-            tracing::debug!(
-                ?rejected,
-                error = &error as &dyn std::error::Error,
-                "socket rejected"
-            );
-            return None;
-        }
-        Err(_) => {
-            shared.metrics.reject(Rejected::Timeout);
-            return None;
-        }
+    let identified = timeout_at(deadline, accepted.identify()).await;
+    let peer = opened(shared, identified)?;
+    let Ok(mut source) = shared.protection.enter(peer) else {
+        shared.metrics.reject(Rejected::Limited);
+        return None;
     };
+    let (socket, origin) = opened(shared, timeout_at(deadline, accepted.open()).await)?;
     let mut wire = Wire::new(socket, shared.config.connect_bytes_max);
-    let peer = origin.peer;
-    let admitted = match timeout_at(deadline, admit(shared, &mut wire, origin, deadline)).await {
+    let from = From {
+        origin,
+        source: &mut source,
+    };
+    let admitted = match timeout_at(deadline, admit(shared, &mut wire, from, deadline)).await {
         Ok(admitted) => admitted,
         Err(_) => Err(on_timeout(&wire)),
     };
     Some(Heard {
         wire,
         peer,
+        source,
         admitted,
     })
+}
+
+/// What a peer opened, unless it did not, or not in time.
+fn opened<T>(shared: &Shared, opened: Result<Result<T, net::Error>, Elapsed>) -> Option<T> {
+    let rejected = match opened {
+        Ok(Ok(opened)) => return Some(opened),
+        Ok(Err(error)) => {
+            let rejected = rejected_by(&error);
+            let error = &error as &dyn std::error::Error;
+            tracing::debug!(?rejected, error, "socket rejected");
+            rejected
+        }
+        Err(_) => Rejected::Timeout,
+    };
+    shared.metrics.reject(rejected);
+    None
 }
 
 async fn refuse(shared: &Shared, mut wire: Wire, refused: &Refused, limit: Duration) {
@@ -173,6 +187,8 @@ struct Admitted {
     device: Device,
     /// When its login ends, if it does.
     login_ends: Option<Box<Instant>>,
+    /// What it has of what is limited.
+    allowance: Option<Box<Allowance>>,
     /// Kept until its session is claimed.
     turn: Turn,
     /// When it began to prove who it is.
@@ -184,7 +200,7 @@ struct Admitted {
 async fn admit(
     shared: &Shared,
     wire: &mut Wire,
-    origin: Box<Origin>,
+    from: From<'_>,
     deadline: tokio::time::Instant,
 ) -> Result<Box<Admitted>, Refused> {
     let mut connect = read_connect(wire).await?;
@@ -201,21 +217,13 @@ async fn admit(
         connect.client_id = assigned; // [MQTT-3.1.3-6]
     }
     let begun = Instant::now();
-    let (device, login_ends) = match &connect.properties.authentication_method {
-        None => {
-            // Boxed, so that a login takes room for no longer than it lasts.
-            let accepted = Box::pin(login(shared, origin, &connect)).await?;
-            (accepted.device, accepted.expires_ms.and_then(instant))
-        }
-        Some(method) => {
-            let (device, data) =
-                authentication::exchange(shared, wire, &connect, method, deadline).await?;
-            let said = &mut agreement.connack.properties;
-            said.authentication_method = Some(method.clone()); // [MQTT-4.12.0-5]
-            said.authentication_data = data;
-            (device, None)
-        }
-    };
+    // Boxed, so that it takes room for no longer than it lasts.
+    let login = login::log_in(shared, wire, &connect, &mut agreement, from, deadline);
+    let login::Accepted {
+        device,
+        login_ends,
+        allowance,
+    } = Box::pin(login).await?;
     if device.scope == Scope::Open && connect.client_id.is_empty() {
         connect.client_id = device.id.client_id().into_owned().into();
         let assigned = (connect.version == Version::V5).then(|| connect.client_id.clone());
@@ -246,27 +254,11 @@ async fn admit(
         agreement,
         device,
         login_ends,
+        allowance,
         turn,
         begun,
         slots,
     }))
-}
-
-async fn login(
-    shared: &Shared,
-    origin: Box<Origin>,
-    connect: &Connect,
-) -> Result<Decision, Refused> {
-    let attempt = Attempt {
-        listener: origin.listener(),
-        peer: origin.peer,
-        certificate: origin.certificate.as_deref(),
-        client_id: &connect.client_id,
-        username: connect.username.as_deref(),
-        password: connect.password.as_deref(),
-    };
-    let decision = shared.authenticator.authenticate(&attempt).await;
-    decision.map_err(|error| login_refused(connect, &error))
 }
 
 async fn read_connect(wire: &mut Wire) -> Result<Box<Connect>, Refused> {
@@ -298,31 +290,6 @@ pub(super) async fn read_more(wire: &mut Wire) -> Result<(), Refused> {
     match std::future::poll_fn(|context| wire.poll_read(context)).await {
         Ok(0) | Err(_) => Err(Refused::silently(Rejected::SocketClosed)),
         Ok(_) => Ok(()),
-    }
-}
-
-pub(super) fn login_refused(connect: &Connect, error: &auth::Error) -> Refused {
-    match error {
-        auth::Error::Denied(reason) => {
-            tracing::info!(client_id = %connect.client_id, %reason, "login denied");
-            let answer = match reason {
-                auth::Denied::ClientId(_) => ReasonCode::ClientIdentifierNotValid,
-                auth::Denied::Disabled
-                | auth::Denied::Blocked
-                | auth::Denied::Refused(
-                    auth::Refusal::OtherDevice(..) | auth::Refusal::NotAuthorized,
-                ) => ReasonCode::NotAuthorized,
-                _ => ReasonCode::BadUserNameOrPassword,
-            };
-            Refused::with(answer, Rejected::NotAuthorized)
-        }
-        auth::Error::Unavailable(reason) => {
-            tracing::error!(client_id = %connect.client_id, %reason, "login impossible");
-            Refused::with(ReasonCode::ServerUnavailable, Rejected::Unavailable)
-        }
-        auth::Error::Method => {
-            Refused::with(ReasonCode::BadAuthenticationMethod, Rejected::Unsupported)
-        }
     }
 }
 
@@ -391,16 +358,11 @@ impl Admitted {
                 mailbox,
                 held,
                 login_ends: self.login_ends,
+                allowance: self.allowance,
                 reauthentication: method.map(|method| Box::new(Reauthentication::new(method))),
             },
         )))
     }
-}
-
-/// When it is this late by the clock, in Unix milliseconds.
-fn instant(at_ms: u64) -> Option<Box<Instant>> {
-    let left = Duration::from_millis(at_ms.saturating_sub(telemetry::now_unix_ms()));
-    Instant::now().checked_add(left).map(Box::new)
 }
 
 fn unavailable() -> Refused {

@@ -15,6 +15,7 @@ use super::{Shared, releasing};
 use crate::jetstream::{Permit, Receipts, Refusal};
 use crate::mapping::Holder;
 use crate::mqtt::{Packet, PacketId, Publish, QoS};
+use crate::protection::Reason;
 use crate::session::{Admission, CloseReason};
 use crate::uplink::{Error, Prepared, Uplink, not_stored};
 
@@ -148,6 +149,9 @@ impl Driver {
         match admission {
             Admission::Admit => {
                 let bytes = publish.content_bytes();
+                if !self.is_within_quota(bytes) {
+                    return self.hold(Packet::Publish(publish));
+                }
                 match self.shared.uplink.try_permit(bytes) {
                     Some(permit) => self.handle_packet(Packet::Publish(publish), Some(permit)),
                     None if publish.qos == QoS::AtMostOnce => self.shed(),
@@ -168,7 +172,7 @@ impl Driver {
 
     /// Drops and counts a QoS 0 message; the device spoke all the same.
     fn shed(&mut self) {
-        self.shared.metrics.shed.inc();
+        self.count_shed(1);
         self.session.handle_bytes(Instant::now());
     }
 
@@ -187,7 +191,8 @@ impl Driver {
             self.session.handle_pingreq(now);
         }
         if self.wire.inbound_bytes() >= self.shared.config.read_ahead_bytes_max {
-            self.shared.metrics.shed.inc_by(self.wire.shed_qos_0());
+            let shed = self.wire.shed_qos_0();
+            self.count_shed(shed);
         }
     }
 
@@ -257,6 +262,7 @@ impl Driver {
                 tracing::debug!(
                     device = %self.sender.device.id, topic = %publish.topic, %error, "publish denied"
                 );
+                self.note(Reason::Publish, &publish.topic);
                 if let Some(dead) = Uplink::dead(&self.sender, publish, &error) {
                     let device = &self.sender.device.id;
                     self.shared.dead_letters.leave(device, dead);
@@ -361,6 +367,7 @@ impl Driver {
             }
             self.session
                 .handle_stored(number.saturating_sub(self.inbound.finished));
+            self.note(Reason::NotStored, not_stored(&refusal).words);
             self.inbound.released.refused(number);
             self.session.handle_not_stored(not_stored(&refusal));
             self.inbound.finished = number + 1;
@@ -376,7 +383,8 @@ impl Driver {
 
     /// Tries again with what is held, unless it waits for a permit.
     pub(super) fn resume(&mut self) {
-        if self.inbound.waiting.is_some() || self.inbound.is_publishing() {
+        let waits = self.inbound.waiting.is_some() || self.held_until().is_some();
+        if waits || self.inbound.is_publishing() {
             return;
         }
         match self.inbound.held.take().map(|packet| *packet) {

@@ -20,6 +20,7 @@ pub enum Rejected {
     Unsupported,
     NotAuthorized,
     Unavailable,
+    Limited,
 }
 
 impl Rejected {
@@ -34,6 +35,7 @@ impl Rejected {
             Self::Unsupported => "unsupported",
             Self::NotAuthorized => "not_authorized",
             Self::Unavailable => "unavailable",
+            Self::Limited => "limited",
         }
     }
 }

@@ -1,7 +1,6 @@
-//! One task per device: socket + codec + session. `handshake` lets it in with `authentication`, `driver` runs it with `inbound`,
-//! `outbound` with `pending`, `keeping` and `reauthentication`, `ending` takes it apart, `wire` is its socket, `behind` are the sub-devices
-//! of a gateway device. `afterlife` speaks for devices
-//! that have no connection.
+//! One task per device: socket + codec + session. `handshake` lets it in with `login` and `authentication`, `driver` runs it with `inbound`,
+//! `outbound` with `pending`, `keeping`, `protecting` and `reauthentication`, `ending` takes it apart, `wire` is its socket, `behind` are the
+//! sub-devices of a gateway device. `afterlife` speaks for devices that have no connection.
 //!
 //! The task is a loop without protocol: it waits for one event, tells the session, does what the session says. It owns
 //! everything of its connection; others reach it through its mailbox only.
@@ -18,10 +17,12 @@ mod goodbye;
 mod handshake;
 mod inbound;
 mod keeping;
+mod login;
 mod metrics;
 mod outbound;
 mod pending;
 mod place;
+mod protecting;
 mod reading;
 mod reauthentication;
 mod releasing;

@@ -12,6 +12,7 @@ use crate::downlink::{self, Delivery, Finished, Reports, Retained, Shares};
 use crate::jetstream::Reader;
 use crate::mapping::Mapping;
 use crate::ownership::Ownership;
+use crate::protection::Protection;
 use crate::registry::Registry;
 use crate::router::Router;
 use crate::rpc::Board;
@@ -32,6 +33,8 @@ pub struct Shared {
     pub downlink: downlink::Config,
     /// How long the progress of a session may stay unwritten, in milliseconds.
     pub save_interval_ms: u64,
+    /// How much anybody may take.
+    pub protection: Arc<Protection>,
     /// Who may connect.
     pub authenticator: Authenticator,
     /// Who was shut out lately.

@@ -174,6 +174,23 @@ impl Gateway {
             false => None,
         };
         let link = Link::connect(&config.nats).await?;
+        let started = Self::start_at(config, link.clone(), mapping, catalogue, stop);
+        started.await.map_err(|error| match link.denied() {
+            Some(words) => error.context(format!(
+                "NATS: not permitted to this user: {words}; deploy/nats/nats-server.conf has what it needs"
+            )),
+            None => error,
+        })
+    }
+
+    /// The same with a NATS server, and the catalogue of the devices that connect here.
+    async fn start_at(
+        config: &Config,
+        link: Link,
+        mapping: Arc<Mapping>,
+        catalogue: Option<Catalogue>,
+        stop: CancellationToken,
+    ) -> Result<Self> {
         let authenticator = match config.has_role(Role::Gateway) {
             true => Some(authenticator(config, catalogue.as_ref(), &link)?),
             false => None,

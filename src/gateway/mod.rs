@@ -1,8 +1,8 @@
 //! Composition root: builds every part, wires them, starts them, drains them. No logic of its own.
 //!
 //! `lifecycle` is a gateway from start to drain, `parts` what it is built of, `operator` what it
-//! has for whoever looks after it, `catalogue` whom it knows, `events`, `gps`, `outbox` and `jobs` the roles of
-//! those names.
+//! has for whoever looks after it, `catalogue` whom it knows, `protection` its limits, `events`, `gps`, `outbox`
+//! and `jobs` the roles of those names.
 
 mod catalogue;
 mod events;
@@ -12,6 +12,7 @@ mod lifecycle;
 mod operator;
 mod outbox;
 mod parts;
+mod protection;
 
 pub use catalogue::catalogue;
 pub use gps::{tables, watched};

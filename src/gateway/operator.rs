@@ -56,6 +56,7 @@ impl Parts<'_> {
             outbox: self.outbox.as_ref().map(|relay| relay.store.clone()),
             jobs: self.jobs.clone(),
             catalogue: self.catalogue.clone(),
+            link: self.link.clone(),
             registry: std::mem::take(&mut self.metrics),
         };
         let run = admin.run(http, self.services_stop.clone());

@@ -36,7 +36,7 @@ use crate::status::Status;
 use crate::tasks::{OnExit, Tasks};
 use crate::telemetry;
 use crate::telemetry::otlp::Spans;
-use crate::uplink::Uplink;
+use crate::uplink::{self, Uplink};
 
 /// What a PUBLISH adds in NATS to its payload: subject, headers, user properties. Kept free below `max_payload`.
 const NATS_HEADROOM_BYTES: usize = 8 * 1024;
@@ -108,6 +108,7 @@ impl Parts<'_> {
         self.start_ownership(&shared).await?;
         self.start_revocation(&shared).await?;
         self.start_rpc(&shared, &stop).await?;
+        self.start_protection(&shared).await?;
         self.start_workers(&shared.run).await?;
         let draining = Arc::new(AtomicBool::new(false));
         let http_address = http.local_addr()?;
@@ -366,9 +367,10 @@ impl Parts<'_> {
             session,
             downlink: self.config.downlink.clone(),
             save_interval_ms: self.config.ownership.save_interval_ms,
+            protection: self.protection(),
             authenticator,
             revocations: Revocations::new(self.config.connection.handshake_timeout()),
-            uplink: Uplink::new(Arc::clone(&self.mapping), stores.uplink, self.spans.clone()),
+            uplink: self.uplink(stores.uplink),
             status: Status::new(
                 stores.status,
                 stores.application,
@@ -400,6 +402,15 @@ impl Parts<'_> {
             desk: self.desk(),
             mapping: Arc::clone(&self.mapping),
         })
+    }
+
+    fn uplink(&self, publisher: Publisher) -> Uplink {
+        let limits = uplink::Limits {
+            topic_levels_max: self.config.session.topic_levels_max,
+            user_properties_max: self.config.session.user_properties_max,
+        };
+        let (mapping, spans) = (Arc::clone(&self.mapping), self.spans.clone());
+        Uplink::new(mapping, publisher, spans, limits)
     }
 
     /// What sessions may do, as far as the profile and the server allow it.

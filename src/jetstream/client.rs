@@ -1,6 +1,6 @@
 //! The NATS connection: made once, reconnected for ever, its state visible to those who publish.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::connection::State as ConnectionState;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::sync::watch;
 
 use super::shard::wire_headers;
-use super::wire::Access;
+use super::wire::{Access, Identity};
 use super::{Error, VERSION_MIN, Version};
 use crate::message::{Headers, Message};
 
@@ -27,6 +27,8 @@ pub struct Config {
     pub request_timeout_ms: u64,
     /// Credentials file (`.creds`), if the server asks for one.
     pub credentials: Option<std::path::PathBuf>,
+    /// File with the seed of an nkey (`SU…`), if the server knows the user by that. This or `credentials`.
+    pub nkey: Option<std::path::PathBuf>,
     /// Use streams that acknowledge before they store; a PUBACK then means less than stored.
     pub allow_async_persist: bool,
     /// Bring streams that differ from `subjects/streams.toml` in line with it at start.
@@ -40,6 +42,7 @@ impl Default for Config {
             connect_timeout_ms: 30_000,
             request_timeout_ms: 5_000,
             credentials: None,
+            nkey: None,
             allow_async_persist: false,
             apply: false,
         }
@@ -64,6 +67,9 @@ impl Config {
             faults.push(format!(
                 "url: expected nats://HOST:PORT, found {url:?}: {fault}"
             ));
+        }
+        if self.credentials.is_some() && self.nkey.is_some() {
+            faults.push("nkey: expected this or credentials, found both".to_owned());
         }
         if self.connect_timeout_ms == 0 {
             faults.push("connect_timeout_ms: expected more than 0".to_owned());
@@ -93,9 +99,11 @@ pub struct Link {
     pub state: watch::Receiver<State>,
     /// Messages that the client dropped because a subscription was not read in time.
     pub dropped: Counter,
+    /// What the server said last that this user may not do.
+    denied: Arc<Mutex<Option<Box<str>>>>,
     /// For connections beside this one.
     pub(super) access: Arc<Access>,
-    url: String,
+    url: Arc<str>,
 }
 
 impl Link {
@@ -106,6 +114,8 @@ impl Link {
     pub async fn connect(config: &Config) -> Result<Self, Error> {
         let dropped = Counter::default();
         let counter = dropped.clone();
+        let denied = Arc::<Mutex<Option<Box<str>>>>::default();
+        let last_denied = Arc::clone(&denied);
         let (sender, state) = watch::channel(State {
             connected: true,
             epoch: 0,
@@ -120,7 +130,13 @@ impl Link {
             .reconnect_delay_callback(reconnect_delay)
             .subscription_capacity(64 * 1024)
             .event_callback(move |event| {
-                observe(&sender, &counter, &event);
+                match denial(&event) {
+                    Some(words) => {
+                        tracing::error!(%words, "not permitted to this user of NATS");
+                        *last_denied.lock().unwrap_or_else(PoisonError::into_inner) = Some(words);
+                    }
+                    None => observe(&sender, &counter, &event),
+                }
                 std::future::ready(())
             });
         if let Some(file) = &config.credentials {
@@ -128,6 +144,11 @@ impl Link {
                 .credentials_file(file)
                 .await
                 .map_err(|error| connect_error(config, &error))?;
+        }
+        if let Some(file) = &config.nkey {
+            let seed = std::fs::read_to_string(file);
+            let seed = seed.map_err(|error| connect_error(config, &error))?;
+            options = options.nkey(seed.trim().to_owned());
         }
         // The URLs were read when the configuration was checked, and again by the client.
         let urls = config.url.split(',');
@@ -144,16 +165,17 @@ impl Link {
         };
         let client = first_connection(config, options).await?;
         let link = Self {
-            access: Access::new(servers, config.credentials.clone()),
+            access: Access::new(servers, identity(config)),
             client,
             state,
             dropped,
-            url: without_credentials(&config.url),
+            denied,
+            url: without_credentials(&config.url).into(),
         };
         let found = link.client.server_info().version;
         if Version::parse(&found).is_none_or(|version| version < VERSION_MIN) {
             return Err(Error::ServerTooOld {
-                url: link.url,
+                url: link.url().to_owned(),
                 found,
             });
         }
@@ -164,6 +186,13 @@ impl Link {
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// What the server said last that this user may not do, if it ever said so: whatever waits for it waits in vain.
+    #[must_use]
+    pub fn denied(&self) -> Option<Box<str>> {
+        let denied = self.denied.lock();
+        denied.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Publishes if the connection takes it at once, which it does unless NATS takes nothing for long; whether it did.
@@ -237,9 +266,17 @@ impl Link {
     }
 }
 
+/// The file that says who we are, where the URL does not.
+fn identity(config: &Config) -> Option<Identity> {
+    let credentials = config.credentials.clone().map(Identity::Credentials);
+    credentials.or_else(|| config.nkey.clone().map(Identity::Nkey))
+}
+
 /// Tries until the configured time is over: servers of one host often start together.
 async fn first_connection(config: &Config, options: ConnectOptions) -> Result<Client, Error> {
-    let servers: Vec<&str> = config.url.split(',').map(str::trim).collect();
+    // Without the passwords: it would log them, and has them from the options.
+    let urls = without_credentials(&config.url);
+    let servers: Vec<&str> = urls.split(',').collect();
     let deadline = tokio::time::Instant::now() + Duration::from_millis(config.connect_timeout_ms);
     let mut delay = Duration::from_millis(50);
     loop {
@@ -254,6 +291,15 @@ async fn first_connection(config: &Config, options: ConnectOptions) -> Result<Cl
         tokio::time::sleep(delay).await;
         delay = (delay * 2).min(Duration::from_secs(2));
     }
+}
+
+/// Which permission is missing, if that is what a server's error says.
+fn denial(event: &Event) -> Option<Box<str>> {
+    let Event::ServerError(error) = event else {
+        return None;
+    };
+    let words = error.to_string();
+    Some(words.split_once("Permissions Violation for ")?.1.into())
 }
 
 /// Server URLs as they may be logged: what stands before an `@` is a user name and password, or a token.
@@ -320,12 +366,23 @@ fn observe(state: &watch::Sender<State>, dropped: &Counter, event: &Event) {
 
 #[cfg(test)]
 mod tests {
+    use async_nats::ServerError;
+
     use super::*;
 
     #[test]
     fn reconnects_quickly_and_then_four_times_a_second() {
         assert_eq!(reconnect_delay(0), Duration::from_millis(20));
         assert_eq!(reconnect_delay(1_000), Duration::from_millis(250));
+    }
+
+    #[test]
+    fn a_missing_permission_is_named() {
+        let said = |words: &str| Event::ServerError(ServerError::Other(words.to_owned()));
+        let violation = said("Permissions Violation for Publish to \"a.b\"");
+        assert_eq!(denial(&violation).as_deref(), Some("Publish to \"a.b\""));
+        assert_eq!(denial(&said("Stale Connection")), None);
+        assert_eq!(denial(&Event::Disconnected), None);
     }
 
     #[test]

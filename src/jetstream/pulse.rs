@@ -10,6 +10,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Link;
+use crate::telemetry;
 
 /// Between two beats, and how long each may take.
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -26,7 +27,8 @@ pub async fn run(link: Link, shutdown: CancellationToken) {
 
 /// Ends when the client is closed.
 async fn beat(link: &Link) {
-    let inbox = link.client.new_inbox();
+    // One of ours, because what begins with _INBOX is for answers, and may be for others to send alone.
+    let inbox = format!("_jw.pulse.{:016x}", telemetry::random_u64());
     let Ok(mut beats) = link.client.subscribe(inbox.clone()).await else {
         return;
     };

@@ -55,6 +55,20 @@ impl Origin {
 }
 
 impl Accepted {
+    /// The peer's address: the one that a proxy announced, or that of the socket; none for a Unix socket. Comes first, before
+    /// anything is computed for the peer.
+    ///
+    /// # Errors
+    /// The listener expects a proxy's header, and there is none.
+    pub async fn identify(&mut self) -> Result<Option<SocketAddr>, Error> {
+        if self.entrance.proxy_protocol
+            && let Some(announced) = proxy::read_header(&mut self.socket).await?
+        {
+            self.peer = Some(announced);
+        }
+        Ok(self.peer)
+    }
+
     /// The byte stream that carries MQTT, and where it comes from. Waits for the peer as long as it likes; the caller has the deadline.
     ///
     /// # Errors
@@ -62,14 +76,9 @@ impl Accepted {
     pub async fn open(self) -> Result<(Socket, Box<Origin>), Error> {
         let Self {
             mut socket,
-            mut peer,
+            peer,
             entrance,
         } = self;
-        if entrance.proxy_protocol
-            && let Some(announced) = proxy::read_header(&mut socket).await?
-        {
-            peer = Some(announced);
-        }
         let mut certificate = None;
         if let Some(tls) = &entrance.tls {
             let stream = shake_hands(tls, socket).await.map_err(Error::Tls)?;

@@ -21,6 +21,10 @@ pub struct Config {
     pub downlink_inflight_max: u16,
     /// Topic filters of one session.
     pub subscriptions_max: usize,
+    /// Levels of a topic or a topic filter.
+    pub topic_levels_max: usize,
+    /// User properties of one message.
+    pub user_properties_max: usize,
     /// Retained messages that may wait for one device that subscribed.
     pub retained_max: usize,
     /// Longest time that a session outlives its connection, in seconds; 0: not at all. It is that of each session without
@@ -51,6 +55,8 @@ impl Default for Config {
             uplink_inflight_bytes_max: 1024 * 1024,
             downlink_inflight_max: 32,
             subscriptions_max: 100,
+            topic_levels_max: 128,
+            user_properties_max: 128,
             retained_max: 10_000,
             session_expiry_max_s: 604_800,
             shared_subscriptions: false,
@@ -76,6 +82,7 @@ impl Config {
         positive("uplink_unreleased_max", self.uplink_unreleased_max.into());
         positive("downlink_inflight_max", self.downlink_inflight_max.into());
         positive("subscriptions_max", self.subscriptions_max as u64);
+        positive("topic_levels_max", self.topic_levels_max as u64);
         positive("keep_alive_max_s", self.keep_alive_max_s.into());
         if self.downlink_inflight_max > INFLIGHT_MAX {
             faults.push(format!(

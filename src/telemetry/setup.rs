@@ -10,7 +10,12 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
-use tracing_subscriber::EnvFilter;
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::FilterFn;
+use tracing_subscriber::fmt::layer;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
 
 /// How the process logs.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -55,17 +60,29 @@ pub enum Format {
 /// Starts logging to stderr; a second call is ignored, so that tests may share a process.
 pub fn init(config: &Config) {
     let filter = EnvFilter::try_new(&config.filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    let logs = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let logs = tracing_subscriber::registry().with(filter);
+    let lines = layer()
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
+    let without_payloads = FilterFn::new(|line| !has_payload(line));
     let started = match config.format {
-        Format::Text => logs.with_target(false).try_init(),
-        Format::Json => logs.json().flatten_event(true).try_init(),
+        Format::Text => {
+            let lines = lines.with_target(false).with_filter(without_payloads);
+            logs.with(lines).try_init()
+        }
+        Format::Json => {
+            let lines = lines.json().flatten_event(true);
+            logs.with(lines.with_filter(without_payloads)).try_init()
+        }
     };
     if started.is_err() {
         tracing::debug!("logging was started before");
     }
+}
+
+/// The NATS client writes whole messages at this level: what is in them is nobody's business who reads logs.
+fn has_payload(line: &Metadata<'_>) -> bool {
+    line.target().starts_with("async_nats") && *line.level() == Level::TRACE
 }
 
 /// The gateway's wall clock, for time stamps that leave the process. Intervals use `Instant`.

@@ -14,6 +14,7 @@ impl Error {
     pub fn problem(&self) -> Problem {
         let (reason, words) = match self {
             Self::NotAuthorized(denied) => (ReasonCode::NotAuthorized, denied.as_str()),
+            Self::Limit(problem) => return *problem,
             Self::Unmapped(mapping::Error::HeadersTooLong(_)) => (
                 ReasonCode::QuotaExceeded,
                 "the properties have more bytes than can be stored",

@@ -12,7 +12,8 @@ use crate::jetstream::{Permit, Publisher, Receipts, Refusal};
 use crate::mapping;
 use crate::mapping::{Holder, Mapping, Receipt};
 use crate::message::{Message, Subject};
-use crate::mqtt::{PacketId, Publish};
+use crate::mqtt::{PacketId, Publish, ReasonCode, UserProperties};
+use crate::session::Problem;
 use crate::telemetry;
 use crate::telemetry::otlp::Spans;
 
@@ -105,22 +106,55 @@ impl Prepared {
     }
 }
 
+/// What one message may have.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Levels of its topic, or of a topic filter.
+    pub topic_levels_max: usize,
+    /// User properties.
+    pub user_properties_max: usize,
+}
+
+impl Limits {
+    fn check_topic(&self, topic: &str, reason: ReasonCode) -> Result<(), Error> {
+        match topic.split('/').nth(self.topic_levels_max) {
+            None => Ok(()),
+            Some(_) => Err(Error::Limit(Problem {
+                reason,
+                words: "the topic has too many levels",
+            })),
+        }
+    }
+
+    fn check_properties(&self, user: &UserProperties) -> Result<(), Error> {
+        match user.iter().nth(self.user_properties_max) {
+            None => Ok(()),
+            Some(_) => Err(Error::Limit(Problem {
+                reason: ReasonCode::QuotaExceeded,
+                words: "there are too many user properties",
+            })),
+        }
+    }
+}
+
 /// The uplink of one node; cheap to clone.
 #[derive(Clone)]
 pub struct Uplink {
     mapping: Arc<Mapping>,
     publisher: Publisher,
     spans: Spans,
+    limits: Limits,
 }
 
 impl Uplink {
     /// An uplink into the stream of `publisher`, whose messages leave their spans with `spans`.
     #[must_use]
-    pub fn new(mapping: Arc<Mapping>, publisher: Publisher, spans: Spans) -> Self {
+    pub fn new(mapping: Arc<Mapping>, publisher: Publisher, spans: Spans, limits: Limits) -> Self {
         Self {
             mapping,
             publisher,
             spans,
+            limits,
         }
     }
 
@@ -144,8 +178,13 @@ impl Uplink {
     /// Whether the device may publish to a topic or subscribe to a filter.
     ///
     /// # Errors
-    /// [`Error::NotAuthorized`].
+    /// [`Error::NotAuthorized`], [`Error::Limit`].
     pub fn authorize(&self, device: &Device, action: Action, topic: &str) -> Result<(), Error> {
+        let invalid = match action {
+            Action::Publish => ReasonCode::TopicNameInvalid,
+            Action::Subscribe => ReasonCode::TopicFilterInvalid,
+        };
+        self.limits.check_topic(topic, invalid)?;
         let address = self.mapping.address(topic);
         acl::authorize(device, action, address.as_ref()).map_err(Error::NotAuthorized)
     }
@@ -164,9 +203,8 @@ impl Uplink {
         let at = match sender.routes.find(&publish.topic) {
             Some(at) => at,
             None => {
+                self.authorize(&sender.device, Action::Publish, &publish.topic)?;
                 let address = self.mapping.address(&publish.topic);
-                acl::authorize(&sender.device, Action::Publish, address.as_ref())
-                    .map_err(Error::NotAuthorized)?;
                 let address = address.ok_or(Error::NotAuthorized(acl::Denied::Unmapped))?;
                 // Also of a message that cannot be mapped: its dead letter has it.
                 sender.prepared = number;
@@ -175,6 +213,7 @@ impl Uplink {
             }
         };
         sender.prepared = number;
+        self.limits.check_properties(&publish.properties.user)?;
         let route = sender.routes.get(at);
         let route = route.ok_or(Error::NotAuthorized(acl::Denied::Unmapped))?;
         let traceparent = Traceparent::new(sender.trace, number, &self.spans);

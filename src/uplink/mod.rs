@@ -6,10 +6,11 @@ mod routes;
 mod span;
 
 pub use answer::not_stored;
-pub use flow::{Prepared, Sender, Uplink};
+pub use flow::{Limits, Prepared, Sender, Uplink};
 
 use crate::auth::acl;
 use crate::mapping;
+use crate::session::Problem;
 
 /// Why a message was not accepted.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +18,9 @@ pub enum Error {
     /// Not this device's topic.
     #[error("not authorized: {0}")]
     NotAuthorized(acl::Denied),
+    /// More of something than one message may have.
+    #[error("above a limit: {}", .0.words)]
+    Limit(Problem),
     /// No subject can be made of it.
     #[error("no subject for this message: {0}")]
     Unmapped(#[from] mapping::Error),

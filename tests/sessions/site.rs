@@ -161,6 +161,8 @@ impl Site {
         };
         let own = [
             ("JETWAY_PROFILE", profile),
+            // Histories connect as often as they like.
+            ("JETWAY_PROTECTION_FLAPPING", "{ connects_max = 0 }"),
             ("JETWAY_OWNERSHIP_LEASE_S", &lease),
             ("JETWAY_OWNERSHIP_RELEASE_TIMEOUT_MS", "1000"),
         ];

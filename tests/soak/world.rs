@@ -115,6 +115,8 @@ impl Servers {
 fn options(nats: &NatsServer, mqtt_listen: Option<SocketAddr>) -> RunOptions {
     let environment = [
         ("JETWAY_PROFILE", "open"),
+        // Clients are cut off as often as chance has it.
+        ("JETWAY_PROTECTION_FLAPPING", "{ connects_max = 0 }"),
         ("JETWAY_LOG_FILTER", "debug,async_nats=warn"),
     ];
     RunOptions {

@@ -8,7 +8,9 @@ mod source;
 
 use std::fmt::Write as _;
 
-use rules::{dependencies, forbidden, headers_and_names, layering, purity, sizes, tags, top_level};
+use rules::{
+    dependencies, forbidden, headers_and_names, layering, purity, sizes, tags, threats, top_level,
+};
 use source::{File, tree};
 
 /// A rule's name, the rule, and a tree of one file that breaks it: its path and text, and the line of the offence.
@@ -96,6 +98,11 @@ const RULES: &[Rule] = &[
         "dependencies",
         dependencies,
         &[("Cargo.toml", "[dev-dependencies]\nx = \"1\"\n", 2)],
+    ),
+    (
+        "threats",
+        threats,
+        &[("src/THREATS.md", "\n| x | `tests/a.rs::held` |\n", 2)],
     ),
     ("top level", top_level, &[("scripts/x.sh", "", 1)]),
 ];

@@ -62,6 +62,7 @@ const LAYERS: &[Layer] = &[
             "status",
             "topology",
             "ownership",
+            "protection",
             "events",
             "gps",
             "outbox",
@@ -369,5 +370,25 @@ pub(crate) fn top_level(files: &[File]) -> Vec<String> {
         })
         .collect();
     offences.dedup();
+    offences
+}
+
+/// `file::function` of `src/THREATS.md`.
+pub(crate) fn threats(files: &[File]) -> Vec<String> {
+    let mut offences = Vec::new();
+    let page = files.iter().filter(|file| file.path == "src/THREATS.md");
+    for (number, line) in page.flat_map(File::lines) {
+        let named = line.split('`').filter_map(|part| part.split_once(".rs::"));
+        for (path, function) in named {
+            let path = format!("{path}.rs");
+            let is_there =
+                |file: &File| file.path == path && file.text.contains(&format!("fn {function}("));
+            if !files.iter().any(is_there) {
+                offences.push(format!(
+                    "src/THREATS.md:{number}: `{function}` is not in {path}"
+                ));
+            }
+        }
+    }
     offences
 }

@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::database;
 use crate::device::DeviceId;
 use crate::jetstream::{Link, client};
+use crate::protection::{Answer, Ask, ask};
 
 /// How long NATS is waited for to tell gateways.
 const CONNECT_MS: u64 = 5_000;
@@ -97,6 +98,15 @@ impl Opened {
                 false
             }
         }
+    }
+
+    /// What all gateways say to a question; none if NATS was not named.
+    pub(in crate::cli) async fn ask(&self, question: &Ask) -> Result<Vec<Answer>> {
+        let Some(config) = &self.nats else {
+            return Ok(Vec::new());
+        };
+        let link = Link::connect(config).await?;
+        Ok(ask(&link, question).await?)
     }
 }
 

@@ -1,13 +1,16 @@
-//! `jetway device ls` and `show`: devices without their secrets.
+//! `jetway device ls` and `show`: devices without their secrets. `show` also asks the gateways, where NATS is named, what they refused
+//! to the device, or dropped of it.
 
 use std::io::Write;
 
 use anyhow::Context;
+use serde_json::json;
 
 use super::place::Place;
 use crate::catalogue::{Filter, Listed, State};
 use crate::device::DeviceId;
 use crate::event;
+use crate::protection::{Answer, Ask, Refusal};
 
 /// Devices that are asked for at once.
 const PAGE: usize = 1_000;
@@ -68,11 +71,35 @@ impl Ls {
 impl Show {
     pub(super) async fn run(&self, out: &mut impl Write) -> anyhow::Result<bool> {
         let device = DeviceId::new(&self.product, &self.name).context("PRODUCT NAME")?;
-        let shown = self.place.open().await?.catalogue.show(&device).await;
+        let opened = self.place.open().await?;
+        let shown = opened.catalogue.show(&device).await;
         let shown = shown.context("PRODUCT NAME")?;
+        let question = Ask::Refusals {
+            product: self.product.clone(),
+            device: self.name.clone(),
+        };
+        let asked = opened.ask(&question).await;
+        let answers = asked
+            .inspect_err(|error| eprintln!("what was refused to it is not known: {error:#}"))
+            .ok();
+        let is_complete = answers.is_some();
+        let answers = answers.unwrap_or_default();
         if self.json {
-            writeln!(out, "{}", shown.described())?;
-            return Ok(true);
+            let refused: Vec<_> = (answers.iter())
+                .flat_map(|answer| {
+                    answer
+                        .refusals
+                        .iter()
+                        .map(|refusal| (&answer.node, refusal))
+                })
+                .map(|(node, refusal)| json!({ "node": node, "refusal": refusal }))
+                .collect();
+            let mut described = shown.described();
+            if let Some(fields) = described.as_object_mut() {
+                fields.insert("refused".to_owned(), refused.into());
+            }
+            writeln!(out, "{described}")?;
+            return Ok(is_complete);
         }
         let created = u64::try_from(shown.listed.created_at_ms).unwrap_or(0);
         writeln!(out, "device\t{device}")?;
@@ -87,6 +114,18 @@ impl Show {
         for certificate in &shown.certificates {
             writeln!(out, "certificate\t{certificate}")?;
         }
-        Ok(true)
+        for Answer { node, refusals, .. } in &answers {
+            for refusal in refusals {
+                let Refusal {
+                    reason,
+                    count,
+                    at_ms,
+                    detail,
+                } = refusal;
+                let (reason, at) = (reason.as_str(), event::iso8601(*at_ms));
+                writeln!(out, "refused\t{node}\t{reason}\t{count}\t{at}\t{detail}")?;
+            }
+        }
+        Ok(is_complete)
     }
 }

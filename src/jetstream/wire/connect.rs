@@ -28,6 +28,15 @@ use crate::telemetry;
 /// More servers than this are not remembered of what a server names.
 const DISCOVERED_MAX: usize = 64;
 
+/// The file that says who we are.
+#[derive(Debug, Clone)]
+pub(in crate::jetstream) enum Identity {
+    /// A JWT and the seed of its key.
+    Credentials(PathBuf),
+    /// The seed of an nkey.
+    Nkey(PathBuf),
+}
+
 /// Where the servers are, and what is said to them.
 #[derive(Debug)]
 pub(in crate::jetstream) struct Access {
@@ -37,7 +46,7 @@ pub(in crate::jetstream) struct Access {
     discovered: Mutex<Vec<ServerAddr>>,
     /// Which one is tried next.
     turn: AtomicUsize,
-    credentials: Option<PathBuf>,
+    identity: Option<Identity>,
     tls: OnceLock<Arc<ClientConfig>>,
 }
 
@@ -45,7 +54,7 @@ impl Access {
     /// To any of these servers, and to those that they name.
     pub(in crate::jetstream) fn new(
         servers: Vec<ServerAddr>,
-        credentials: Option<PathBuf>,
+        identity: Option<Identity>,
     ) -> Arc<Self> {
         // Not all nodes at the same one.
         let first = usize::try_from(telemetry::random_u64() % u64::from(u16::MAX)).unwrap_or(0);
@@ -53,7 +62,7 @@ impl Access {
             servers,
             discovered: Mutex::default(),
             turn: AtomicUsize::new(first),
-            credentials,
+            identity,
             tls: OnceLock::new(),
         })
     }
@@ -149,7 +158,7 @@ impl Access {
         Ok(Box::new(connector.connect(name, socket).await?))
     }
 
-    /// The JSON of CONNECT: with the user name and password, or token, of the URL, else with the credentials file. A server
+    /// The JSON of CONNECT: with the user name and password, or token, of the URL, else by the file. A server
     /// that was only named is told what the first one with a user name is.
     fn connect_line(&self, server: &ServerAddr, info: &Info) -> io::Result<String> {
         let mut connect = json!({
@@ -172,13 +181,20 @@ impl Access {
         let server = std::iter::once(server).chain(&self.servers).find(known);
         let user = server.and_then(ServerAddr::username);
         let password = server.and_then(ServerAddr::password);
-        match (user, password, &self.credentials) {
+        match (user, password, &self.identity) {
             (Some(user), Some(password), _) => {
                 add("user", user.to_owned());
                 add("pass", password.to_owned());
             }
             (Some(token), None, _) => add("auth_token", token.to_owned()),
-            (None, _, Some(file)) => {
+            (None, _, Some(Identity::Nkey(file))) => {
+                let seed = std::fs::read_to_string(file)?;
+                let key = KeyPair::from_seed(seed.trim()).map_err(io::Error::other)?;
+                let signature = key.sign(info.nonce.as_bytes()).map_err(io::Error::other)?;
+                add("nkey", key.public_key());
+                add("sig", URL_SAFE_NO_PAD.encode(signature));
+            }
+            (None, _, Some(Identity::Credentials(file))) => {
                 let text = std::fs::read_to_string(file)?;
                 let (jwt, seed) = decorated(&text)?;
                 let key = KeyPair::from_seed(seed).map_err(io::Error::other)?;

@@ -13,7 +13,7 @@ mod reading;
 use bytes::Bytes;
 use bytestring::ByteString;
 
-pub(super) use connect::Access;
+pub(super) use connect::{Access, Identity};
 pub(super) use frame::{Dispatch, Once, Place, Reply};
 pub(super) use open::Wire;
 
