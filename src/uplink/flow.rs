@@ -39,8 +39,12 @@ pub struct Sender {
     /// Messages handed to the stream so far.
     pub accepted: u64,
     /// Of messages on their way to the stream, in order, with their numbers; none unless they are sampled.
-    pub(super) spans: VecDeque<(u64, Span)>,
+    pub(super) spans: Option<Box<Begun>>,
 }
+
+/// Spans that have begun, each with its message's number.
+#[derive(Default)]
+pub(super) struct Begun(VecDeque<(u64, Span)>);
 
 impl Sender {
     /// The sender of a connection that begins; `run` is the node's, 16 hexadecimal digits.
@@ -64,7 +68,7 @@ impl Sender {
             routes: Routes::default(),
             text: String::new(),
             accepted: 0,
-            spans: VecDeque::new(),
+            spans: None,
         }
     }
 }
@@ -270,8 +274,10 @@ impl Uplink {
 
     /// Hands a message to the stream; `sender.receipts` tells when it is stored.
     pub fn publish(&self, sender: &mut Sender, prepared: Prepared, permit: Permit) {
-        let span = prepared.span.map(|span| (sender.accepted, span));
-        sender.spans.extend(span);
+        if let Some(span) = prepared.span {
+            let Begun(spans) = &mut **sender.spans.get_or_insert_default();
+            spans.push_back((sender.accepted, span));
+        }
         sender.accepted += 1;
         self.publisher.publish(
             &sender.tokens,
@@ -285,18 +291,16 @@ impl Uplink {
     /// Ends the spans of the sender's first `finished` messages, as far as they have not ended; `refusal` is why the last one of
     /// them was not stored.
     pub fn finished(&self, sender: &mut Sender, finished: u64, refusal: Option<&Refusal>) {
-        if sender.spans.is_empty() {
+        let Some(Begun(spans)) = sender.spans.as_deref_mut() else {
             return;
-        }
+        };
         let end = telemetry::now();
-        while let Some((number, span)) = sender.spans.pop_front_if(|(number, _)| *number < finished)
-        {
+        while let Some((number, span)) = spans.pop_front_if(|(number, _)| *number < finished) {
             let refusal = refusal.filter(|_| number + 1 == finished);
             span.end(&self.spans, &sender.device.id, end, refusal);
         }
-        if sender.spans.is_empty() {
-            sender.spans = VecDeque::new(); // An idle device keeps no buffer.
-        }
+        // An idle device keeps no buffer.
+        sender.spans.take_if(|spans| spans.0.is_empty());
     }
 
     /// A sequence of the delivery stream that is known to be used: what is stored later has a higher one. 0 where uplinks
