@@ -10,6 +10,7 @@ pub(super) trait Columns {
     fn text(&self, column: usize) -> Result<String, sqlx::Error>;
     fn text_or_null(&self, column: usize) -> Result<Option<String>, sqlx::Error>;
     fn number(&self, column: usize) -> Result<i64, sqlx::Error>;
+    fn number_or_null(&self, column: usize) -> Result<Option<i64>, sqlx::Error>;
     fn bytes(&self, column: usize) -> Result<Vec<u8>, sqlx::Error>;
 }
 
@@ -25,6 +26,10 @@ macro_rules! columns {
             }
 
             fn number(&self, column: usize) -> Result<i64, sqlx::Error> {
+                self.try_get_unchecked(column)
+            }
+
+            fn number_or_null(&self, column: usize) -> Result<Option<i64>, sqlx::Error> {
                 self.try_get_unchecked(column)
             }
 

@@ -17,7 +17,7 @@ pub const FIND_MAX: usize = 256;
 
 /// One row for each enabled sub-device, and one without any.
 const FIND: &str = "SELECT device.product_id, device.name, device.secret, device.key_id, device.state, device.created_at_ms, \
-     sub.product_id, sub.name FROM device LEFT JOIN (binding JOIN device AS sub \
+     sub.product_id, sub.name, device.activated_at_ms FROM device LEFT JOIN (binding JOIN device AS sub \
      ON sub.product_id = binding.product_id AND sub.name = binding.name AND sub.state = 1) \
      ON binding.gateway_product_id = device.product_id AND binding.gateway_name = device.name WHERE ";
 const ORDER: &str = " ORDER BY sub.product_id, sub.name";
@@ -28,6 +28,7 @@ struct Found {
     sealed: Sealed,
     state: State,
     created_at_ms: i64,
+    is_activated: bool,
     sub_devices: Vec<(String, String)>,
 }
 
@@ -77,6 +78,7 @@ impl Catalogue {
             secret: self.keys.open(device, found.sealed)?,
             state: found.state,
             created_at_ms: found.created_at_ms,
+            is_activated: found.is_activated,
             sub_devices: sub_devices.collect::<Result<_, _>>()?,
         })
     }
@@ -111,6 +113,7 @@ fn collect(rows: &[impl Columns]) -> Result<HashMap<(String, String), Found>, sq
             },
             state: State::of(row.number(4)?),
             created_at_ms: row.number(5)?,
+            is_activated: row.number_or_null(8)?.is_some(),
             sub_devices: Vec::new(),
         };
         let device = devices.entry((row.text(0)?, row.text(1)?)).or_insert(found);

@@ -157,6 +157,7 @@ impl Catalogue {
                 secret,
                 state: imported.state,
                 created_at_ms,
+                is_activated: false,
                 sub_devices: [].into(),
             });
         }

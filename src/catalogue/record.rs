@@ -82,6 +82,8 @@ pub struct Record {
     pub state: State,
     /// When it was added, in milliseconds since 1970-01-01 UTC.
     pub created_at_ms: i64,
+    /// Whether it logged in before: it does not register any more.
+    pub is_activated: bool,
     /// The enabled sub-devices that it may act for, in the order of their bytes; none unless it is a gateway device.
     pub sub_devices: Arc<[DeviceId]>,
 }

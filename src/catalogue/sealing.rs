@@ -82,9 +82,15 @@ impl Keys {
         self.0.first().map_or("", |key| &key.id)
     }
 
+    /// Seals a device's secret.
     pub(super) fn seal(&self, device: &DeviceId, secret: &Secret) -> Result<Sealed, Error> {
+        self.seal_for(&Owner::Device(device), secret)
+    }
+
+    /// Seals a device's or a product's secret.
+    pub(super) fn seal_for(&self, owner: &Owner<'_>, secret: &Secret) -> Result<Sealed, Error> {
         if secret.text().len() > SECRET_BYTES_MAX {
-            return Err(Error::TooLong(device.clone()));
+            return Err(Error::TooLong(owner.to_string()));
         }
         let Some(key) = self.0.first() else {
             return Ok(Sealed {
@@ -98,7 +104,7 @@ impl Keys {
         let mut text = secret.text().as_bytes().to_vec();
         let nonce = Nonce::assume_unique_for_key(nonce);
         key.aead
-            .seal_in_place_append_tag(nonce, purpose(device), &mut text)
+            .seal_in_place_append_tag(nonce, owner.purpose(), &mut text)
             .map_err(|_unspecified| Error::Length(key.id.clone()))?;
         sealed.append(&mut text);
         Ok(Sealed {
@@ -107,30 +113,58 @@ impl Keys {
         })
     }
 
+    /// Opens a device's secret.
     pub(super) fn open(&self, device: &DeviceId, sealed: Sealed) -> Result<Secret, Error> {
+        self.open_for(&Owner::Device(device), sealed)
+    }
+
+    /// Opens a device's or a product's secret.
+    pub(super) fn open_for(&self, owner: &Owner<'_>, sealed: Sealed) -> Result<Secret, Error> {
         let Sealed { text, key_id } = sealed;
         if key_id.is_empty() {
             return Ok(Secret::from_stored(text));
         }
         let Some(key) = self.0.iter().find(|key| key.id == key_id) else {
-            return Err(Error::Unknown(device.clone(), key_id));
+            return Err(Error::Unknown(owner.to_string(), key_id));
         };
-        let altered = || Error::Altered(device.clone());
+        let altered = || Error::Altered(owner.to_string());
         let bytes = STANDARD.decode(text).unwrap_or_default();
         let (nonce, sealed) = bytes.split_first_chunk().ok_or_else(altered)?;
         let (nonce, mut sealed) = (Nonce::assume_unique_for_key(*nonce), sealed.to_vec());
         let opened = key
             .aead
-            .open_in_place(nonce, purpose(device), &mut sealed)
+            .open_in_place(nonce, owner.purpose(), &mut sealed)
             .map_err(|_unspecified| altered())?;
         let text = String::from_utf8(opened.to_vec()).map_err(|_text| altered())?;
         Ok(Secret::from_stored(text))
     }
 }
 
-/// What is authenticated with a secret: whose it is.
-fn purpose(device: &DeviceId) -> Aad<Vec<u8>> {
-    Aad::from(format!("jetway device secret {device}").into_bytes())
+/// Whose secret it is.
+pub(super) enum Owner<'a> {
+    Device(&'a DeviceId),
+    /// A product, by its id.
+    Product(&'a str),
+}
+
+impl Owner<'_> {
+    /// What is authenticated with a secret.
+    fn purpose(&self) -> Aad<Vec<u8>> {
+        let text = match self {
+            Self::Device(device) => format!("jetway device secret {device}"),
+            Self::Product(product) => format!("jetway product secret {product}"),
+        };
+        Aad::from(text.into_bytes())
+    }
+}
+
+impl fmt::Display for Owner<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(device) => write!(f, "device {device}"),
+            Self::Product(product) => write!(f, "product {product}"),
+        }
+    }
 }
 
 /// Why a secret cannot be sealed or opened.
@@ -154,18 +188,16 @@ pub enum Error {
     #[error("no random bytes for a secret")]
     Random(#[source] getrandom::Error),
     /// Longer than the database has room for.
-    #[error("device {0}: expected a secret of at most {SECRET_BYTES_MAX} bytes")]
-    TooLong(DeviceId),
+    #[error("{0}: expected a secret of at most {SECRET_BYTES_MAX} bytes")]
+    TooLong(String),
     /// A key that was there when the secret was sealed.
-    #[error(
-        "device {0}: its secret is sealed with the key {1:?}, which is not among [catalogue] keys"
-    )]
-    Unknown(DeviceId, String),
+    #[error("{0}: its secret is sealed with the key {1:?}, which is not among [catalogue] keys")]
+    Unknown(String, String),
     /// Not what was sealed.
     #[error(
-        "device {0}: its secret does not open: it was altered, or sealed with another key of the same id"
+        "{0}: its secret does not open: it was altered, or sealed with another key of the same id"
     )]
-    Altered(DeviceId),
+    Altered(String),
 }
 
 #[cfg(test)]

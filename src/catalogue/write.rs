@@ -65,6 +65,7 @@ impl Catalogue {
                     secret: secret.cloned().map_or_else(random_secret, Ok)?,
                     state: State::Enabled,
                     created_at_ms,
+                    is_activated: false,
                     sub_devices: [].into(),
                 })
             })

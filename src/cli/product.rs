@@ -1,10 +1,11 @@
-//! `jetway product`: products added, listed, removed. A device's product is added with it if it is new.
+//! `jetway product`: products added, listed, removed, and opened for registration. A device's product is added with it if it is new.
 
 use std::io::{self, Write as _};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use super::device::Place;
+use crate::catalogue::{Catalogue, ProductSecret, Registration};
 
 /// Products that are asked for at once.
 const PAGE: usize = 1_000;
@@ -33,6 +34,18 @@ enum Command {
         #[command(flatten)]
         place: Place,
     },
+    /// Say which devices of a product may register themselves, and print the secret that they prove it with
+    Registration {
+        /// Product id
+        product: String,
+        /// closed, known (devices that are there and did not log in yet) or new (those, and others, which are added)
+        devices: Registration,
+        /// The secret, of at least 16 bytes; without it that of before, or a random one. Closing the product forgets it
+        #[arg(long)]
+        secret: Option<String>,
+        #[command(flatten)]
+        place: Place,
+    },
     /// Remove a product that has no devices
     Remove {
         /// Product id
@@ -47,6 +60,25 @@ pub(super) async fn run(args: Args) -> Result<bool> {
     match args.command {
         Command::Add { product, place } => {
             place.open().await?.catalogue.add_product(&product).await?;
+        }
+        Command::Registration {
+            product,
+            devices,
+            secret,
+            place,
+        } => {
+            let catalogue = place.open().await?.catalogue;
+            let secret = match devices {
+                Registration::Closed => None,
+                Registration::Known | Registration::New => {
+                    Some(product_secret(&catalogue, &product, secret).await?)
+                }
+            };
+            let changed = catalogue.set_registration(&product, devices, secret.as_ref());
+            changed.await?;
+            if let Some(secret) = secret {
+                writeln!(io::stdout(), "{}", secret.text())?;
+            }
         }
         Command::Remove { product, place } => {
             let catalogue = place.open().await?.catalogue;
@@ -73,4 +105,23 @@ pub(super) async fn run(args: Args) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// The secret that is given, or else that of before, or a random one.
+async fn product_secret(
+    catalogue: &Catalogue,
+    product: &str,
+    given: Option<String>,
+) -> Result<ProductSecret> {
+    if let Some(text) = given {
+        return ProductSecret::new(text).with_context(|| {
+            let least = ProductSecret::BYTES_MIN;
+            format!("secret: expected at least {least} bytes")
+        });
+    }
+    let before = catalogue.registration(product).await?;
+    match before.and_then(|(_, secret)| secret) {
+        Some(secret) => Ok(secret),
+        None => Ok(ProductSecret::random()?),
+    }
 }

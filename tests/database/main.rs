@@ -16,6 +16,8 @@ mod logins;
 #[cfg(test)]
 mod migrations;
 #[cfg(test)]
+mod registration;
+#[cfg(test)]
 mod rig;
 #[cfg(test)]
 mod servers;

@@ -93,6 +93,7 @@ impl Reseal {
                 None => break,
             };
         }
+        resealed += catalogue.reseal_products().await?;
         writeln!(out, "{resealed} resealed with key {key}, {failed} failed")?;
         Ok(failed == 0)
     }
