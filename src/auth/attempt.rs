@@ -33,6 +33,8 @@ pub struct Decision {
     pub device: Device,
     /// When what it proved itself with ends, and its connection with it, in Unix milliseconds; none: never.
     pub expires_ms: Option<u64>,
+    /// Whether the catalogue has the device, and it did not log in before.
+    pub(super) is_first: bool,
 }
 
 impl Decision {
@@ -47,6 +49,7 @@ impl Decision {
             State::Blocked => return Err(Denied::Blocked),
         }
         self.device.sub_devices = Arc::clone(&record.sub_devices);
+        self.is_first = !record.is_activated;
         Ok(self)
     }
 
@@ -59,7 +62,15 @@ impl Decision {
                 sub_devices: [].into(),
             },
             expires_ms: None,
+            is_first: false,
         }
+    }
+
+    /// Somebody who says that it is this device, proved nothing, and may do nothing but register.
+    pub(super) fn to_register(device: DeviceId) -> Self {
+        let mut decision = Self::of(device);
+        decision.device.scope = Scope::Register;
+        decision
     }
 }
 

@@ -11,19 +11,23 @@ use std::time::Instant;
 
 use async_nats::Client;
 
+use crate::auth::activation::{Activation, Activations};
 use crate::auth::attempt::{Attempt, Decision, Verdict};
+use crate::auth::credentials::Identity;
 use crate::auth::denied::{Denied, Error, Refusal};
 use crate::auth::exchange::Scram;
 use crate::auth::metrics::Metrics;
 use crate::auth::records::Records;
+use crate::auth::registrar::{self, Registrar};
 use crate::auth::scram;
+use crate::auth::step::certificate::{self, Holders};
 use crate::auth::step::http::{self, Http};
 use crate::auth::step::jwt::{self, Jwt};
 use crate::auth::step::nats::{self, Nats};
 use crate::auth::step::password::{self, Password};
-use crate::auth::step::{Kind, Reading, Step, certificate};
+use crate::auth::step::{self, Kind, Reading, Step, strict};
 use crate::catalogue::Catalogue;
-use crate::device::{Device, DeviceId, Scope};
+use crate::device::{DeviceId, Scope};
 use crate::telemetry;
 
 /// How logins are answered.
@@ -50,6 +54,8 @@ pub struct Config {
     /// How often SCRAM-SHA-256 hashes a secret (RFC 7677 §4), here and in the device. More of it slows down guessing,
     /// which secrets of random bytes do not need.
     pub scram_iterations: u32,
+    /// Step `device`.
+    pub device: strict::Config,
     /// Step `certificate`.
     pub certificate: certificate::Config,
     /// Step `jwt`.
@@ -60,6 +66,8 @@ pub struct Config {
     pub http: http::Config,
     /// Step `nats`.
     pub nats: nats::Config,
+    /// Registration of devices that have no secret yet.
+    pub registration: registrar::Config,
 }
 
 impl Default for Config {
@@ -74,11 +82,13 @@ impl Default for Config {
             breaker_failures: 20,
             breaker_wait_ms: 1_000,
             scram_iterations: *scram::ITERATIONS.start(),
+            device: strict::Config::default(),
             certificate: certificate::Config::default(),
             jwt: jwt::Config::default(),
             password: password::Config::default(),
             http: http::Config::default(),
             nats: nats::Config::default(),
+            registration: registrar::Config::default(),
         }
     }
 }
@@ -123,10 +133,11 @@ impl Config {
                 scram::ITERATIONS.end()
             ));
         }
+        faults.extend(self.registration.validate());
         for kind in &self.chain {
             let found = match kind {
                 Kind::Certificate => self.certificate.validate(),
-                Kind::Device => Vec::new(),
+                Kind::Device => self.device.validate(),
                 Kind::Jwt => self.jwt.validate(),
                 Kind::Password => self.password.validate(),
                 Kind::Http => self.http.validate(),
@@ -145,6 +156,10 @@ pub struct Authenticator {
     pub(super) chain: Option<Chain>,
     /// Reads the keys of tokens, once somebody [takes](Self::take_reading) it and lets it run.
     reading: Option<Reading>,
+    /// Writes down who logged in for the first time, likewise.
+    activation: Option<Activation>,
+    /// Answers devices that have no secret yet, if they may register.
+    pub registrar: Option<Registrar>,
     /// What it counts.
     pub metrics: Metrics,
 }
@@ -153,6 +168,7 @@ pub struct Authenticator {
 pub(super) struct Chain {
     steps: Box<[Step]>,
     registered_only: bool,
+    pub(super) activations: Activations,
     pub(super) records: Arc<Records>,
     /// Where devices have secrets.
     pub(super) scram: Option<Scram>,
@@ -173,11 +189,23 @@ impl Authenticator {
             return Err(faults);
         }
         let metrics = Metrics::default();
+        let (activations, activation) = Activations::new(devices.clone());
+        let registrar = config.registration.enabled.then(|| {
+            let answers = metrics.registrations.clone();
+            Registrar::new(&config.registration, devices.clone(), nats, answers)
+        });
+        let catalogue = devices.clone();
         let records = Arc::new(Records::new(config, devices, metrics.clone()));
         let mut reading = None;
         let mut step = |kind: Kind| match kind {
-            Kind::Certificate => Some(Step::Certificate(config.certificate.clone())),
-            Kind::Device => Some(Step::Device(Arc::clone(&records))),
+            Kind::Certificate => {
+                let holders = Holders::new(&config.certificate, catalogue.clone());
+                Some(Step::Certificate(Box::new(holders)))
+            }
+            Kind::Device => {
+                let device = step::device::Device::new(&config.device, Arc::clone(&records));
+                Some(Step::Device(Box::new(device)))
+            }
             Kind::Jwt => {
                 let (jwt, keys) = Jwt::new(&config.jwt)?;
                 reading = Some(keys);
@@ -194,12 +222,15 @@ impl Authenticator {
         let chain = Chain {
             steps,
             registered_only: config.registered_only,
+            activations,
             scram: (config.chain.contains(&Kind::Device)).then(|| Scram::new(config)),
             records,
         };
         Ok(Self {
             chain: Some(chain),
             reading,
+            activation: Some(activation),
+            registrar,
             metrics,
         })
     }
@@ -209,12 +240,19 @@ impl Authenticator {
         self.reading.take()
     }
 
+    /// The same for who logs in for the first time.
+    pub fn take_activation(&mut self) -> Option<Activation> {
+        self.activation.take()
+    }
+
     /// An authenticator of the open profile, which lets everybody in.
     #[must_use]
     pub fn open() -> Self {
         Self {
             chain: None,
             reading: None,
+            activation: None,
+            registrar: None,
             metrics: Metrics::default(),
         }
     }
@@ -244,17 +282,28 @@ impl Authenticator {
         attempt: &Attempt<'_>,
     ) -> Result<Decision, Error> {
         let outcome = match &self.chain {
-            Some(chain) => chain.authenticate(now, attempt).await,
+            Some(chain) => match self.to_register(attempt.client_id) {
+                Some(device) => Ok(Decision::to_register(device)),
+                None => chain.authenticate(now, attempt).await,
+            },
             None => open(attempt.client_id),
         };
         self.metrics.count(outcome.as_ref().map(|_| ()));
         outcome
     }
 
+    /// The device that says it has no secret yet, where that is answered.
+    fn to_register(&self, client_id: &str) -> Option<DeviceId> {
+        self.registrar.as_ref()?;
+        let identity = Identity::parse("client id", client_id).ok()?;
+        (identity.scope == Scope::Register).then_some(identity.device)
+    }
+
     /// Forgets what is cached about a device; a look-up under way is not cached either.
     pub fn forget(&self, device: &DeviceId) {
         if let Some(chain) = &self.chain {
             chain.records.forget(device);
+            chain.forget();
         }
     }
 
@@ -265,6 +314,7 @@ impl Authenticator {
                 .records
                 .cache
                 .retain(|device, _| device.product() != product);
+            chain.forget();
         }
     }
 
@@ -272,6 +322,7 @@ impl Authenticator {
     pub fn forget_all(&self) {
         if let Some(chain) = &self.chain {
             chain.records.cache.clear();
+            chain.forget();
         }
     }
 }
@@ -286,14 +337,9 @@ fn open(client_id: &str) -> Result<Decision, Error> {
         )),
         client_id => DeviceId::open(client_id),
     };
-    Ok(Decision {
-        device: Device {
-            id: id.map_err(Denied::ClientId)?,
-            scope: Scope::Open,
-            sub_devices: [].into(),
-        },
-        expires_ms: None,
-    })
+    let mut decision = Decision::of(id.map_err(Denied::ClientId)?);
+    decision.device.scope = Scope::Open;
+    Ok(decision)
 }
 
 impl Chain {
@@ -301,15 +347,27 @@ impl Chain {
         let mut passed = None;
         for step in &self.steps {
             match step.ask(now, attempt).await? {
-                Verdict::Accept(decision) if matches!(step, Step::Device(_)) => {
+                Verdict::Accept(decision) => {
+                    let decision = match step {
+                        // It asked the catalogue itself.
+                        Step::Device(_) => decision,
+                        _ => self.admit(now, decision).await?,
+                    };
+                    if decision.is_first {
+                        self.activations.note(&decision.device.id);
+                    }
                     return Ok(decision);
                 }
-                Verdict::Accept(decision) => return self.admit(now, decision).await,
                 Verdict::Deny(denied) => return Err(denied.into()),
                 Verdict::Pass(denied) => passed = passed.or(denied),
             }
         }
         Err(passed.unwrap_or(Denied::Refused(Refusal::Nothing)).into())
+    }
+
+    /// What steps remember of the catalogue besides.
+    fn forget(&self) {
+        self.steps.iter().for_each(Step::forget);
     }
 
     /// What the catalogue has to say about a device that proved itself without it.

@@ -11,7 +11,7 @@ use super::*;
 use crate::auth::credentials::{Credentials, Method, Secret};
 use crate::auth::denied::Unavailable;
 use crate::database;
-use crate::device::{self, Certificate};
+use crate::device::{self, Certificate, Device};
 
 /// A database with the devices `p/d0` to `p/d9`, of the same secret, and an authenticator in front of it.
 struct Bench {
@@ -437,7 +437,11 @@ fn limits_that_cannot_work_are_faults() {
     assert!(twice.validate()[0].starts_with("chain has \"device\" twice"));
     let steps = Config {
         chain: vec![Kind::Certificate, Kind::Jwt],
-        certificate: certificate::Config { names: vec![] },
+        certificate: certificate::Config {
+            names: vec![],
+            fingerprint: false,
+            ..certificate::Config::default()
+        },
         ..Config::default()
     };
     let faults = steps.validate();

@@ -104,6 +104,19 @@ impl<'a> Login<'a> {
         })
     }
 
+    /// The user name.
+    #[must_use]
+    pub fn username(&self) -> &str {
+        self.username
+    }
+
+    /// Its fourth field, a time in Unix seconds; none for what is none.
+    #[must_use]
+    pub fn expiry_s(&self) -> Option<u64> {
+        let (_, expiry) = self.username.rsplit_once(';')?;
+        expiry.parse().ok()
+    }
+
     /// Whether the token was made with this secret.
     ///
     /// # Errors
@@ -223,7 +236,8 @@ impl Method {
         }
     }
 
-    fn sign(self, key: &[u8], message: &str) -> Vec<u8> {
+    /// The HMAC of the message.
+    pub(in crate::auth) fn sign(self, key: &[u8], message: &str) -> Vec<u8> {
         match self {
             Self::HmacSha256 => mac::<Hmac<Sha256>>(key, message),
             Self::HmacSha1 => mac::<Hmac<Sha1>>(key, message),
@@ -288,7 +302,7 @@ impl Secret {
     ///
     /// Devices in the field hold secrets that the platform has always read this way: line ends inside are skipped, a
     /// group cut short or with a foreign symbol ends the key, and so does padding.
-    fn key(&self) -> Result<Vec<u8>, Error> {
+    pub(in crate::auth) fn key(&self) -> Result<Vec<u8>, Error> {
         let symbols: Vec<u8> = self
             .0
             .bytes()

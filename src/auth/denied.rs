@@ -89,6 +89,12 @@ pub enum Refusal {
     /// A service that was asked says that the credentials prove nothing.
     #[error("denied by the service that was asked")]
     Hook,
+    /// A user name whose expiry is over, too far ahead or none.
+    #[error("user name has expired, or not within the time that is allowed")]
+    Expiry,
+    /// A user name of an earlier login.
+    #[error("user name was used before")]
+    Reused,
     /// A service that was asked says that the device may not come in.
     #[error("not authorized by the service that was asked")]
     NotAuthorized,
@@ -120,6 +126,8 @@ impl Denied {
             Self::Refused(Refusal::Nothing) => "nothing",
             Self::Refused(Refusal::Token(_)) => "jwt",
             Self::Refused(Refusal::Password) => "wrong_password",
+            Self::Refused(Refusal::Expiry) => "expiry",
+            Self::Refused(Refusal::Reused) => "reused",
             Self::Refused(Refusal::Hook) => "hook",
             Self::Refused(Refusal::NotAuthorized) => "not_authorized",
         }

@@ -14,6 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use quick_cache::sync::Cache;
 
+use crate::auth::activation::Activations;
 use crate::auth::authenticate::{Authenticator, Config};
 use crate::auth::credentials::Secret;
 use crate::auth::denied::{Denied, Error};
@@ -53,6 +54,8 @@ pub trait Mechanism: Send {
 pub struct Exchange {
     mechanism: Box<dyn Mechanism>,
     metrics: Metrics,
+    /// Where the device's first login is noted, if this is one.
+    first: Option<Activations>,
 }
 
 impl Exchange {
@@ -64,7 +67,12 @@ impl Exchange {
         let step = self.mechanism.step(data).map_err(Error::Denied);
         match &step {
             Ok(Step::Continue(_)) => {}
-            Ok(Step::Done { .. }) => self.metrics.count(Ok(())),
+            Ok(Step::Done { device, .. }) => {
+                self.metrics.count(Ok(()));
+                if let Some(first) = self.first.take() {
+                    first.note(&device.id);
+                }
+            }
             Err(error) => self.metrics.count(Err(error)),
         }
         step
@@ -97,9 +105,11 @@ impl Authenticator {
         let scram = chain.scram.as_ref().ok_or(Error::Method)?;
         let device = claimed(client_id)?;
         let record = chain.records.find(now, &device).await?;
+        let is_first = record.as_ref().is_some_and(|record| !record.is_activated);
         Ok(Exchange {
             mechanism: Box::new(scram.server(device, record)),
             metrics: self.metrics.clone(),
+            first: is_first.then(|| chain.activations.clone()),
         })
     }
 }
@@ -129,10 +139,7 @@ impl Scram {
             Some(record) => match record.secret.password() {
                 Err(error) => (Account::Unprovable(Denied::Credentials(error)), None),
                 Ok(_) => match record.state {
-                    State::Enabled => {
-                        let account = Account::Enabled(record.sub_devices);
-                        (account, Some(record.secret))
-                    }
+                    State::Enabled => (Account::Enabled(record.sub_devices), Some(record.secret)),
                     State::Disabled => (Account::Shut(Denied::Disabled), Some(record.secret)),
                     State::Blocked => (Account::Shut(Denied::Blocked), Some(record.secret)),
                 },

@@ -19,6 +19,8 @@ pub struct Metrics {
     pub cache_hits: Counter,
     /// Look-ups in the database.
     pub cache_misses: Counter,
+    /// Registrations of devices, by outcome.
+    pub registrations: Family<[(&'static str, &'static str); 1], Counter>,
 }
 
 impl Metrics {
@@ -41,6 +43,11 @@ impl Metrics {
             "cache_misses",
             "Device look-ups in the database",
             self.cache_misses.clone(),
+        );
+        registry.register(
+            "registrations",
+            "Registrations of devices, by outcome",
+            self.registrations.clone(),
         );
     }
 

@@ -4,11 +4,13 @@
 //! `attempt` is what a CONNECT says and what a `step` of the chain answers; `authenticate` asks the steps in their order.
 //! `credentials` is pure: what a device says and whether a secret proves it. `records` is what logins see of the
 //! catalogue: through a bounded cache, a time limit and a `breaker`; `lookups` asks it for many devices at once. A `gate` is the same
-//! for other sources. `exchange` is the enhanced authentication of MQTT 5, whose one method so far is `scram`.
+//! for other sources. `registrar` answers what `registration` reads from devices that have no secret yet, and `activation` notes who
+//! logged in. `exchange` is the enhanced authentication of MQTT 5, whose one method so far is `scram`.
 //!
 //! Invariants: a source that is slow or away never turns into "bad credentials"; no secret is logged.
 
 pub mod acl;
+pub mod activation;
 mod attempt;
 pub mod authenticate;
 mod breaker;
@@ -19,11 +21,15 @@ pub mod gate;
 mod lookups;
 mod metrics;
 mod records;
+pub mod registrar;
+pub mod registration;
 pub mod scram;
 pub mod step;
 
+pub use activation::Activation;
 pub use attempt::{Attempt, Decision, Verdict};
 pub use authenticate::{Authenticator, Config};
 pub use denied::{Denied, Error, Refusal, Unavailable};
 pub use exchange::{Exchange, Step};
 pub use metrics::Metrics;
+pub use registrar::Registrar;

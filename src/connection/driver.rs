@@ -47,8 +47,6 @@ pub(super) struct Driver {
     pub(super) asking: Asking,
     pub(super) behind: Behind,
     pub(super) reauthentication: Option<Box<Reauthentication>>,
-    /// When the login ends, if it does; boxed, because few do.
-    login_ends: Option<Box<Instant>>,
     /// What it has of what is limited; none if nothing is.
     pub(super) allowance: Option<Box<Allowance>>,
     timer: Pin<Box<Sleep>>,
@@ -67,10 +65,8 @@ pub(super) struct Owned {
     pub(super) held: Held,
     /// What it has of what is limited.
     pub(super) allowance: Option<Box<Allowance>>,
-    /// The way to prove itself again, if it logged in by an Authentication Method.
+    /// The way to prove itself again, and the end of its login, if there is one of these.
     pub(super) reauthentication: Option<Box<Reauthentication>>,
-    /// When its login ends, if it does.
-    pub(super) login_ends: Option<Box<Instant>>,
 }
 
 enum Event {
@@ -110,7 +106,6 @@ impl Driver {
             asking: Asking::default(),
             behind: Behind::default(),
             reauthentication: owned.reauthentication,
-            login_ends: owned.login_ends,
             allowance: owned.allowance,
             timer: Box::pin(sleep_until(deadline.into())),
             write_stalled_since: None,
@@ -227,17 +222,11 @@ impl Driver {
         let write_timeout = self.write_timeout();
         let stalled = self.write_stalled_since.map(|since| since + write_timeout);
         let reauthentication = self.reauthentication.as_ref();
-        let proved = reauthentication.and_then(|reauthentication| reauthentication.deadline());
-        [
-            stalled,
-            self.keeper.due(),
-            proved,
-            self.login_ends.as_deref().copied(),
-            self.held_until(),
-        ]
-        .into_iter()
-        .flatten()
-        .fold(self.session.poll_timeout(), Instant::min)
+        let proved = reauthentication.and_then(|reauthentication| reauthentication.due());
+        [stalled, self.keeper.due(), proved, self.held_until()]
+            .into_iter()
+            .flatten()
+            .fold(self.session.poll_timeout(), Instant::min)
     }
 
     fn write_timeout(&self) -> Duration {
@@ -370,10 +359,6 @@ impl Driver {
             self.session.save_progress();
         }
         self.check_reauthentication(now);
-        if self.login_ends.as_ref().is_some_and(|end| now >= **end) {
-            tracing::info!(device = %self.sender.device.id, "login has expired");
-            self.closing = Some(CloseReason::Authentication(ReasonCode::NotAuthorized));
-        }
         self.release_held(now);
         if self.gathers() || !self.may_read() {
             // We do not listen, so silence says nothing about the device.

@@ -11,10 +11,11 @@ use tokio::time::error::Elapsed;
 use tokio::time::{timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::admitting::{self, From};
 use super::driver::{Driver, Owned};
-use super::login::{self, From};
 use super::metrics::Rejected;
 use super::reauthentication::Reauthentication;
+use super::registering::Registering;
 use super::wire::Wire;
 use super::{Shared, afterlife, attachment, place, releasing};
 use crate::auth::acl::Action;
@@ -77,9 +78,16 @@ pub(super) async fn handshake(
         admitted,
     } = heard?;
     let entered = match admitted {
+        Ok(Entry::Registering(asked)) => {
+            let (agreement, device, _kept) = *asked;
+            let registering = Registering::new(shared, device, agreement)?;
+            shared.metrics.accepted.inc();
+            Box::pin(registering.run(wire, shutdown)).await;
+            return None;
+        }
         // Nothing cuts it off: what was begun to be claimed is either held or not, and that must be known. Boxed, so that it takes
         // no room while others have their turn.
-        Ok(admitted) => Box::pin(admitted.enter(shared, wire, peer, number)).await,
+        Ok(Entry::Device(admitted)) => Box::pin(admitted.enter(shared, wire, peer, number)).await,
         Err(refused) => Err((wire, refused)),
     };
     match entered {
@@ -106,7 +114,7 @@ struct Heard {
     /// Kept while a peer that is refused has a socket.
     source: Option<Arc<Source>>,
     /// Boxed: it takes room only once it is there.
-    admitted: Result<Box<Admitted>, Refused>,
+    admitted: Result<Entry, Refused>,
 }
 
 /// Opens the connection and reads CONNECT.
@@ -180,13 +188,20 @@ fn on_timeout(wire: &Wire) -> Refused {
     }
 }
 
+/// Who may come in.
+enum Entry {
+    Device(Box<Admitted>),
+    /// A device without a secret, to register itself.
+    Registering(Box<(Agreement, Device, Option<Box<Allowance>>)>),
+}
+
 /// A device that may come in.
 struct Admitted {
     connect: Box<Connect>,
     agreement: Agreement,
     device: Device,
     /// When its login ends, if it does.
-    login_ends: Option<Box<Instant>>,
+    login_ends: Option<Instant>,
     /// What it has of what is limited.
     allowance: Option<Box<Allowance>>,
     /// Kept until its session is claimed.
@@ -202,7 +217,7 @@ async fn admit(
     wire: &mut Wire,
     from: From<'_>,
     deadline: tokio::time::Instant,
-) -> Result<Box<Admitted>, Refused> {
+) -> Result<Entry, Refused> {
     let mut connect = read_connect(wire).await?;
     let mut agreement = agree(&connect, &shared.session)
         .map_err(|reason| Refused::with(reason, Rejected::Unsupported))?;
@@ -218,8 +233,8 @@ async fn admit(
     }
     let begun = Instant::now();
     // Boxed, so that it takes room for no longer than it lasts.
-    let login = login::log_in(shared, wire, &connect, &mut agreement, from, deadline);
-    let login::Accepted {
+    let login = admitting::admit(shared, wire, &connect, &mut agreement, from, deadline);
+    let admitting::Accepted {
         device,
         login_ends,
         allowance,
@@ -229,18 +244,15 @@ async fn admit(
         let assigned = (connect.version == Version::V5).then(|| connect.client_id.clone());
         agreement.connack.properties.assigned_client_identifier = assigned; // [MQTT-3.1.3-7]
     }
-    if let Some(will) = &connect.will {
-        // A Will passes the check of ordinary publishes, before it is accepted (G10).
-        shared
-            .uplink
-            .authorize(&device, Action::Publish, will.topic.as_str())
-            .map_err(|error| Refused::with(error.problem().reason, Rejected::NotAuthorized))?;
-    }
+    check_will(shared, &device, &connect)?;
     // Before anything is claimed: a CONNACK has nothing that could be left out of it [MQTT-3.1.2-24].
     let connack = Packet::Connack(agreement.connack.clone());
     wire.codec
         .encode(&connack, &mut BytesMut::new())
         .map_err(|error| Refused::with(error.reason, Rejected::Unsupported))?;
+    if device.scope == Scope::Register {
+        return Ok(Entry::Registering(Box::new((agreement, device, allowance))));
+    }
     wire.codec
         .set_packet_bytes_max(shared.session.packet_bytes_max);
     // Looked at before an earlier connection has to give way.
@@ -249,7 +261,7 @@ async fn admit(
     }
     let turn = shared.ownership.turn().await;
     let slots = shared.status.slots().await;
-    Ok(Box::new(Admitted {
+    Ok(Entry::Device(Box::new(Admitted {
         connect,
         agreement,
         device,
@@ -258,7 +270,21 @@ async fn admit(
         turn,
         begun,
         slots,
-    }))
+    })))
+}
+
+/// A Will passes the check of ordinary publishes, before it is accepted (G10). Who only registers has none.
+fn check_will(shared: &Shared, device: &Device, connect: &Connect) -> Result<(), Refused> {
+    let Some(will) = &connect.will else {
+        return Ok(());
+    };
+    if device.scope == Scope::Register {
+        let reason = ReasonCode::NotAuthorized;
+        return Err(Refused::with(reason, Rejected::NotAuthorized));
+    }
+    let uplink = &shared.uplink;
+    let allowed = uplink.authorize(device, Action::Publish, will.topic.as_str());
+    allowed.map_err(|error| Refused::with(error.problem().reason, Rejected::NotAuthorized))
 }
 
 async fn read_connect(wire: &mut Wire) -> Result<Box<Connect>, Refused> {
@@ -357,9 +383,8 @@ impl Admitted {
                 connection,
                 mailbox,
                 held,
-                login_ends: self.login_ends,
                 allowance: self.allowance,
-                reauthentication: method.map(|method| Box::new(Reauthentication::new(method))),
+                reauthentication: Reauthentication::of(method, self.login_ends),
             },
         )))
     }

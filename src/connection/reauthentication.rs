@@ -22,9 +22,12 @@ use crate::session::CloseReason;
 /// What the device's data led to, and the exchange, which may go on.
 pub(super) type Stepped = Result<(Exchange, Step), auth::Error>;
 
-/// Of a device whose CONNECT had an Authentication Method; others have none.
+/// Of a device whose login is not for good: its CONNECT had an Authentication Method, or what it proved itself with ends. Others have
+/// none.
 pub(super) struct Reauthentication {
-    method: ByteString,
+    method: Option<ByteString>,
+    /// When the login ends, if it does.
+    ends: Option<Instant>,
     stage: Stage,
     /// By when what is under way must be over.
     deadline: Instant,
@@ -39,12 +42,17 @@ enum Stage {
 }
 
 impl Reauthentication {
-    pub(super) fn new(method: ByteString) -> Self {
-        Self {
-            method,
-            stage: Stage::Idle,
-            deadline: Instant::now(),
-        }
+    /// None for a login that is for good.
+    pub(super) fn of(method: Option<ByteString>, ends: Option<Instant>) -> Option<Box<Self>> {
+        let is_for_good = method.is_none() && ends.is_none();
+        (!is_for_good).then(|| {
+            Box::new(Self {
+                method,
+                ends,
+                stage: Stage::Idle,
+                deadline: Instant::now(),
+            })
+        })
     }
 
     pub(super) fn poll_stepped(&mut self, context: &mut Context<'_>) -> Poll<Stepped> {
@@ -56,8 +64,13 @@ impl Reauthentication {
         Poll::Ready(stepped)
     }
 
+    /// When there is something to be done.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.ends.into_iter().chain(self.deadline()).min()
+    }
+
     /// By when what is under way must be over.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Instant> {
         match self.stage {
             Stage::Idle => None,
             Stage::Beginning(_) | Stage::Exchanging(_) => Some(self.deadline),
@@ -72,19 +85,18 @@ impl Driver {
         self.session.handle_bytes(now);
         let limit = self.reauthentication_limit();
         // [MQTT-4.12.0-7], [MQTT-4.12.1-1]
-        let Some(this) = self
-            .reauthentication
-            .as_mut()
-            .filter(|this| auth.authentication_method.as_ref() == Some(&this.method))
-        else {
+        let method = auth.authentication_method;
+        let (Some(method), Some(this)) = (method.as_ref(), self.reauthentication.as_mut()) else {
             return self.refuse(ReasonCode::ProtocolError);
         };
+        if this.method.as_ref() != Some(method) {
+            return self.refuse(ReasonCode::ProtocolError);
+        }
         let data = auth.authentication_data.unwrap_or_default();
         match (auth.reason, std::mem::replace(&mut this.stage, Stage::Idle)) {
             (ReasonCode::ReAuthenticate, Stage::Idle) => {
-                let method = this.method.clone();
                 let client_id = self.connection.client_id.clone();
-                let begun = begin(Arc::clone(&self.shared), method, client_id, data);
+                let begun = begin(Arc::clone(&self.shared), method.clone(), client_id, data);
                 this.deadline = now + limit;
                 this.stage = Stage::Beginning(Box::pin(begun));
             }
@@ -101,6 +113,7 @@ impl Driver {
         let Some(this) = &mut self.reauthentication else {
             return;
         };
+        let method = this.method.clone().unwrap_or_default();
         let (exchange, step) = match stepped {
             Ok(stepped) => stepped,
             Err(error) => {
@@ -120,20 +133,25 @@ impl Driver {
             Step::Continue(data) => {
                 this.stage = Stage::Exchanging(exchange);
                 // [MQTT-4.12.0-2]
-                auth(ReasonCode::ContinueAuthentication, &this.method, data)
+                auth(ReasonCode::ContinueAuthentication, &method, data)
             }
-            Step::Done { data, .. } => auth(ReasonCode::Success, &this.method, data),
+            Step::Done { data, .. } => auth(ReasonCode::Success, &method, data),
         };
         self.send(packet);
     }
 
-    /// Ends the connection of a device that began to prove itself and did not get to the end in time.
+    /// Ends the connection of a device whose login ends, or that began to prove itself and did not get to the end in time.
     pub(super) fn check_reauthentication(&mut self, now: Instant) {
         let is_blocked = self.inbound.is_blocked() || !self.may_read();
         let limit = self.reauthentication_limit();
         let Some(this) = &mut self.reauthentication else {
             return;
         };
+        if this.ends.is_some_and(|end| now >= end) {
+            tracing::info!(device = %self.sender.device.id, "login has expired");
+            self.closing = Some(CloseReason::Authentication(ReasonCode::NotAuthorized));
+            return;
+        }
         if this.deadline().is_none_or(|deadline| now < deadline) {
             return;
         }

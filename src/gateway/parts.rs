@@ -103,6 +103,10 @@ impl Parts<'_> {
             let run = reading.run(self.services_stop.clone());
             self.services.spawn("login keys", OnExit::Shutdown, run);
         }
+        if let Some(activation) = authenticator.take_activation() {
+            let run = activation.run(self.services_stop.clone());
+            self.services.spawn("first logins", OnExit::Shutdown, run);
+        }
         let shared = self.shared(authenticator, stores, ownership, run);
         self.start_downlinks(&shared, uplink.clone()).await?;
         self.start_ownership(&shared).await?;

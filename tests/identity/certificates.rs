@@ -142,6 +142,42 @@ async fn g22_a_certificate_is_good_for_its_own_device_only() {
 }
 
 #[tokio::test]
+async fn a_certificate_is_known_by_its_fingerprint_as_long_as_the_catalogue_has_it() {
+    let bench = Bench::start().await;
+    let gateway = &bench.site.gateway;
+    let device = gateway.add_devices("pinned", 1).remove(0);
+    let own = bench
+        .pki
+        .holder("pinned", "a sensor", "", Key::Ecdsa, &bench.client_ca);
+    let who = format!("demo/{}", device.name);
+    let certificates = |command: &str| {
+        let file = own.certificate.to_str().unwrap();
+        let place = [
+            ("JETWAY_DATABASE_URL", gateway.database_url()),
+            ("JETWAY_NATS_URL", &gateway.ready.nats),
+        ];
+        jetway(&["certificate", command, &who, file], &place);
+    };
+    let client_id = device.credentials.client_id.clone();
+    let told = |client_id: &str| {
+        let client = bench.client(client_id, Some(&own));
+        client.log_in(Protocol::V5, bench.site.address(WANTED))
+    };
+    assert_eq!(told(&client_id), 0x86);
+    for (command, expected) in [("add", 0), ("remove", 0x86), ("add", 0)] {
+        certificates(command);
+        eventually("the gateway has heard of it", async || {
+            match told(&client_id) {
+                code if code == expected => Ok(()),
+                code => Err(format!("{command}: {code}")),
+            }
+        })
+        .await;
+    }
+    assert_eq!(told("demo&another"), 0x87);
+}
+
+#[tokio::test]
 async fn strangers_are_refused_by_the_handshake() {
     let bench = Bench::start().await;
     let pki = &bench.pki;

@@ -13,8 +13,12 @@ mod hooks;
 #[cfg(test)]
 mod passwords;
 #[cfg(test)]
+mod registration;
+#[cfg(test)]
 mod service;
 #[cfg(test)]
 mod site;
+#[cfg(test)]
+mod strict;
 #[cfg(test)]
 mod tokens;

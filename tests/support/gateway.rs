@@ -192,6 +192,11 @@ impl Gateway {
         http::metric(self.ready.http, name).await
     }
 
+    /// Where its catalogue is.
+    pub fn database_url(&self) -> &str {
+        &self.database_url
+    }
+
     /// Adds devices NAME0, NAME1, … of the product `demo` to its database.
     pub fn add_devices(&self, name: &str, count: usize) -> Vec<DemoDevice> {
         let count = count.to_string();

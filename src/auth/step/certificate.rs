@@ -1,13 +1,18 @@
-//! Step `certificate`: the TLS handshake proved that the peer has the key of a certificate, and the certificate names a device.
+//! Step `certificate`: the TLS handshake proved that the peer has the key of a certificate, and the catalogue knows the certificate as
+//! a device's, or it names one.
 //!
 //! Which certificates there can be is the listener's matter: its CAs, and what they revoked. One that names no device is passed on,
 //! so that its holder may prove itself in another way as well; one that names another device than the client id is denied.
 //!
 //! Invariant: a name counts only as a whole; there are no patterns and no parts of it (G22).
 
+use std::time::Instant;
+
 use crate::auth::attempt::{Attempt, Decision, Verdict};
-use crate::auth::denied::{Denied, Refusal};
+use crate::auth::denied::{Denied, Refusal, Unavailable};
+use crate::auth::gate::{Gate, Limits};
 use crate::auth::step::{claimed, names};
+use crate::catalogue::Catalogue;
 use crate::device::{Certificate, DeviceId};
 
 /// What stands before the names in a URI.
@@ -27,14 +32,20 @@ pub enum Name {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    /// Whether a certificate's fingerprint is looked up in the catalogue, before it is read for names.
+    pub fingerprint: bool,
     /// Where a device's name is looked for, in this order.
     pub names: Vec<Name>,
+    /// Time, cache and breaker of the look-ups.
+    pub limits: Limits,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
+            fingerprint: true,
             names: vec![Name::CommonName, Name::AlternativeName],
+            limits: Limits::default(),
         }
     }
 }
@@ -42,29 +53,25 @@ impl Default for Config {
 impl Config {
     /// Every fault, as `key: what was expected`.
     pub(in crate::auth) fn validate(&self) -> Vec<String> {
-        match self.names.is_empty() {
-            false => Vec::new(),
-            true => {
-                vec!["names: expected \"common_name\" or \"alternative_name\", or both".to_owned()]
-            }
+        let mut faults = self.limits.validate();
+        if self.names.is_empty() && !self.fingerprint {
+            faults.push(
+                "names: expected \"common_name\" or \"alternative_name\", or fingerprint = true"
+                    .to_owned(),
+            );
         }
+        faults
     }
 
-    /// Whether the attempt's certificate is of the device of its client id.
-    pub(super) fn ask(&self, attempt: &Attempt<'_>) -> Verdict {
+    /// Whether the attempt's certificate names the device of its client id.
+    fn ask(&self, attempt: &Attempt<'_>) -> Verdict {
         let found = attempt
             .certificate
             .and_then(|certificate| self.device(certificate));
         let Some(device) = found else {
             return Verdict::Pass(None);
         };
-        match claimed(attempt.client_id) {
-            Ok(claimed) if claimed == device => Verdict::Accept(Decision::of(device)),
-            Err(denied @ Denied::Registration) => Verdict::Deny(denied),
-            Ok(_) | Err(_) => {
-                Verdict::Deny(Denied::Refused(Refusal::OtherDevice("certificate", device)))
-            }
-        }
+        verdict(device, attempt.client_id)
     }
 
     fn device(&self, certificate: &Certificate) -> Option<DeviceId> {
@@ -75,6 +82,60 @@ impl Config {
                 all.find_map(|name| names(name.strip_prefix(SCHEME).unwrap_or(name)))
             }
         })
+    }
+}
+
+fn verdict(device: DeviceId, client_id: &str) -> Verdict {
+    match claimed(client_id) {
+        Ok(claimed) if claimed == device => Verdict::Accept(Decision::of(device)),
+        Err(denied @ Denied::Registration) => Verdict::Deny(denied),
+        Ok(_) | Err(_) => {
+            Verdict::Deny(Denied::Refused(Refusal::OtherDevice("certificate", device)))
+        }
+    }
+}
+
+/// The step.
+pub(in crate::auth) struct Holders {
+    config: Config,
+    catalogue: Catalogue,
+    gate: Gate,
+}
+
+impl Holders {
+    pub(in crate::auth) fn new(config: &Config, catalogue: Catalogue) -> Self {
+        Self {
+            gate: Gate::new(&config.limits),
+            config: config.clone(),
+            catalogue,
+        }
+    }
+
+    pub(super) async fn ask(
+        &self,
+        now: Instant,
+        attempt: &Attempt<'_>,
+    ) -> Result<Verdict, Unavailable> {
+        if let Some(certificate) = attempt.certificate.filter(|_| self.config.fingerprint) {
+            let source = |room| async {
+                let _room = room;
+                let found = self.catalogue.by_fingerprint(&certificate.fingerprint);
+                Ok(match found.await? {
+                    Some(device) => verdict(device, attempt.client_id),
+                    None => Verdict::Pass(None),
+                })
+            };
+            match self.gate.ask(now, attempt, source).await? {
+                Verdict::Pass(_) => {}
+                verdict => return Ok(verdict),
+            }
+        }
+        Ok(self.config.ask(attempt))
+    }
+
+    /// What the catalogue said of certificates is not remembered any more.
+    pub(super) fn forget(&self) {
+        self.gate.cache.clear();
     }
 }
 
@@ -105,6 +166,7 @@ mod tests {
         let both = certificate("P&n", &["example.com", "device:Q/m"]);
         let other = Config {
             names: vec![Name::AlternativeName, Name::CommonName],
+            ..Config::default()
         };
         for (config, client_id, device) in [
             (&Config::default(), "P&n", ("P", "n")),

@@ -1,11 +1,9 @@
 //! Which steps there are: their names in the configuration, and the one `match` that asks them.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use crate::auth::attempt::{Attempt, Verdict};
 use crate::auth::denied::Unavailable;
-use crate::auth::records::Records;
 use crate::auth::step::{certificate, device, http, jwt, nats, password};
 use crate::device::DeviceId;
 
@@ -44,8 +42,8 @@ impl Kind {
 
 /// A step, with what it needs.
 pub(in crate::auth) enum Step {
-    Certificate(certificate::Config),
-    Device(Arc<Records>),
+    Certificate(Box<certificate::Holders>),
+    Device(Box<device::Device>),
     Jwt(Box<jwt::Jwt>),
     Password(Box<password::Password>),
     Http(Box<http::Http>),
@@ -63,13 +61,20 @@ impl Step {
         attempt: &Attempt<'_>,
     ) -> Result<Verdict, Unavailable> {
         match self {
-            Self::Certificate(config) => Ok(config.ask(attempt)),
-            Self::Device(records) => device::ask(records, now, attempt).await,
+            Self::Device(device) => device.ask(now, attempt).await,
             // Boxed, so that a login with a device's secret takes no room for these.
+            Self::Certificate(holders) => Box::pin(holders.ask(now, attempt)).await,
             Self::Jwt(jwt) => Box::pin(jwt.ask(now, attempt)).await,
             Self::Password(password) => Box::pin(password.ask(now, attempt)).await,
             Self::Http(http) => Box::pin(http.ask(now, attempt)).await,
             Self::Nats(nats) => Box::pin(nats.ask(now, attempt)).await,
+        }
+    }
+
+    /// Forgets what it remembers of the catalogue, and has not from the records that all steps share.
+    pub(in crate::auth) fn forget(&self) {
+        if let Self::Certificate(holders) = self {
+            holders.forget();
         }
     }
 }

@@ -4,7 +4,7 @@
 //! source that does not answer is [`Unavailable`](crate::auth::Unavailable), never a denial (G24).
 
 pub mod certificate;
-mod device;
+pub(super) mod device;
 mod hook;
 pub mod http;
 mod jwks;
@@ -12,6 +12,7 @@ pub mod jwt;
 mod kind;
 pub mod nats;
 pub mod password;
+pub mod strict;
 
 pub(super) use device::claimed;
 pub use jwks::Reading;
