@@ -17,7 +17,9 @@ use tokio::time::timeout;
 
 use crate::auth::credentials::Credentials;
 use crate::auth::registration::{Refusal, Request};
-use crate::catalogue::{self, Catalogue, Notice, Record, Registration, State, What, tell};
+use crate::catalogue::{
+    self, Catalogue, Notice, ProductSecret, Record, Registration, State, What, tell,
+};
 use crate::device::DeviceId;
 use crate::telemetry;
 
@@ -121,6 +123,22 @@ impl Registrar {
         }
     }
 
+    /// The answer to a device that logged in: it has its secret.
+    pub async fn answer_activated(&self, device: &DeviceId, payload: &[u8]) -> Option<Vec<u8>> {
+        let request = Request::read(payload)?;
+        let limit = Duration::from_millis(self.config.timeout_ms);
+        let asked = timeout(limit, async {
+            let _room = self.room.acquire().await;
+            self.product(device).await
+        });
+        let refusal = match asked.await.unwrap_or(Err(Refusal::Database)) {
+            Ok(_) => Refusal::Activated,
+            Err(refusal) => refusal,
+        };
+        self.count(refusal.reason());
+        Some(request.refuse(refusal))
+    }
+
     fn count(&self, outcome: &'static str) {
         self.answers.get_or_create(&[("outcome", outcome)]).inc();
     }
@@ -128,11 +146,7 @@ impl Registrar {
     /// The order of the checks is the profile's.
     async fn register(&self, device: &DeviceId, request: &Request) -> Result<Vec<u8>, Refusal> {
         let _room = self.room.acquire().await;
-        let product = self.catalogue.registration(device.product()).await;
-        let (registration, secret) = product.map_err(no_answer)?.ok_or(Refusal::NotFound)?;
-        if registration == Registration::Closed {
-            return Err(Refusal::Closed);
-        }
+        let (registration, secret) = self.product(device).await?;
         let found = self.catalogue.find(device).await.map_err(no_answer)?;
         match &found {
             Some(record) if record.state != State::Enabled => return Err(Refusal::NotFound),
@@ -151,6 +165,18 @@ impl Registrar {
             None => self.add(device).await?,
         };
         request.accept(&secret, &record.secret)
+    }
+
+    /// What the device's product lets register, and with which secret.
+    async fn product(
+        &self,
+        device: &DeviceId,
+    ) -> Result<(Registration, Option<ProductSecret>), Refusal> {
+        let product = self.catalogue.registration(device.product()).await;
+        match product.map_err(no_answer)?.ok_or(Refusal::NotFound)? {
+            (Registration::Closed, _) => Err(Refusal::Closed),
+            open => Ok(open),
+        }
     }
 
     /// Whether it is time for the request, and it did not come before.

@@ -248,6 +248,7 @@ impl Driver {
             Ok(prepared) => {
                 self.answer(publish, prepared.message());
                 self.ask_topology(publish);
+                self.ask_registration(publish);
                 self.inbound.outgoing.push_back(Outgoing::Message(Message {
                     is_retained: prepared.retained.is_none(),
                     prepared,

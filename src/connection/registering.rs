@@ -1,7 +1,8 @@
 //! A connection that may do nothing but register its device (profile §2.7): `register&P&N`, from a stranger.
 //!
 //! It is served here from CONNACK to its end. It takes no place of the device, has no session that is kept, no Will and no status;
-//! nothing that it says reaches NATS. So whoever calls itself by a device's name takes nothing from that device (W-S2).
+//! nothing that it says reaches NATS. So whoever calls itself by a device's name takes nothing from that device (W-S2). A device that
+//! logged in and asks all the same is told why not by [`Driver::ask_registration`].
 //!
 //! Invariants: it ends after `connection_max_s` whatever it does, and after `requests_max` requests; requests are answered one by one.
 
@@ -13,6 +14,7 @@ use bytes::Bytes;
 use tokio::time::{sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::driver::Driver;
 use super::wire::Wire;
 use super::{Shared, goodbye};
 use crate::auth::Registrar;
@@ -21,9 +23,40 @@ use crate::device::Device;
 use crate::mqtt::{Packet, Publish, PublishProperties, QoS, ReasonCode, TopicFilter, Version};
 use crate::session::connect::Agreement;
 use crate::session::{Admission, CloseReason, Output, Problem, Session, Start};
+use crate::tasks::OnExit;
+use crate::telemetry;
 
 /// How long the last packets may take.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
+
+impl Driver {
+    /// A device that logged in asks to be registered: it is told why not. What it sent is stored as everything that it sends.
+    pub(super) fn ask_registration(&self, publish: &Publish) {
+        let is_registered_here = self.shared.authenticator.registrar.is_some();
+        if !is_registered_here || !publish.topic.starts_with("$ext/up/register/") {
+            return;
+        }
+        let address = self.shared.mapping.address(&publish.topic);
+        let id = self.sender.device.id.clone();
+        if address.is_none_or(|to| (to.product, to.name) != (id.product(), id.name())) {
+            return;
+        }
+        let (shared, payload) = (Arc::clone(&self.shared), publish.payload.clone());
+        let number = telemetry::random_u64();
+        let answer = async move {
+            let (Some(registrar), Some(desk)) = (&shared.authenticator.registrar, &shared.desk)
+            else {
+                return;
+            };
+            if let Some(answer) = registrar.answer_activated(&id, &payload).await {
+                desk.answer_registration(&id, &format!("{number:016x}"), answer.into())
+                    .await;
+            }
+        };
+        let tasks = &self.shared.tasks;
+        tasks.spawn("registration answer", OnExit::Log, answer);
+    }
+}
 
 /// Who is served.
 pub(super) struct Registering<'a> {

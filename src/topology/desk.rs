@@ -144,19 +144,35 @@ impl Desk {
 
     /// Stores an answer for the device; `id` tells it from all others.
     pub async fn answer(&self, gateway: &DeviceId, verb: Verb, id: &str, answer: Bytes) {
+        self.store(gateway, ("gateway", verb.kind()), id, answer)
+            .await;
+    }
+
+    /// The same for the answer to a registration, which has no secret in it: a device that is connected got its own before.
+    pub async fn answer_registration(&self, device: &DeviceId, id: &str, answer: Bytes) {
+        self.store(device, ("ext", "register"), id, answer).await;
+    }
+
+    async fn store(
+        &self,
+        device: &DeviceId,
+        (handle, kind): (&str, &str),
+        id: &str,
+        answer: Bytes,
+    ) {
         let mut headers = Headers::with_capacity(128);
-        headers.push("Nats-Msg-Id", format!("topology.{id}"));
+        headers.push("Nats-Msg-Id", format!("{kind}.{id}"));
         headers.push("Nats-TTL", ANSWER_TTL);
-        headers.push("Jw-Type", verb.kind());
+        headers.push("Jw-Type", kind);
         headers.push("Jw-Qos", "1");
         let answer = Message {
-            subject: downlink_subject("gateway", gateway),
+            subject: downlink_subject(handle, device),
             headers,
             payload: answer,
         };
         // A device without an answer asks again.
         if let Err(error) = atomic::commit(&self.link, &[answer], ANSWER_MAX).await {
-            tracing::debug!(%gateway, %error, "answer to a gateway device not stored");
+            tracing::debug!(%device, %error, "answer to a device not stored");
         }
     }
 }

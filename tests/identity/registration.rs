@@ -153,10 +153,12 @@ async fn the_vectors_of_the_profile_are_answered_to_the_byte() {
     // Until the device logs in with it, once.
     let own = Credentials::new("0A1", "dev001", DEVICE_SECRET);
     let mqtt = bench.site.gateway.mqtt();
-    Device::connect(Protocol::V5, mqtt, &own)
-        .await
-        .disconnect()
-        .await;
+    let mut device = Device::connect(Protocol::V5, mqtt, &own).await;
+    let answers = "$ext/down/register/0A1/dev001";
+    assert_eq!(device.subscribe(answers).await, 1);
+    let asked = vector(SIGNATURES[0], "hex");
+    assert_eq!(code(&ask(&mut device, "dev001", asked).await), 100_019);
+    device.disconnect().await;
     eventually("the first login is written", async || {
         let asked = vector(SIGNATURES[0], "hex");
         match code(&bench.ask(Protocol::V5, "dev001", asked).await) {
