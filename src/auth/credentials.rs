@@ -237,7 +237,7 @@ impl Method {
     }
 
     /// The HMAC of the message.
-    pub(in crate::auth) fn sign(self, key: &[u8], message: &str) -> Vec<u8> {
+    pub(super) fn sign(self, key: &[u8], message: &str) -> Vec<u8> {
         match self {
             Self::HmacSha256 => mac::<Hmac<Sha256>>(key, message),
             Self::HmacSha1 => mac::<Hmac<Sha1>>(key, message),
@@ -302,7 +302,7 @@ impl Secret {
     ///
     /// Devices in the field hold secrets that the platform has always read this way: line ends inside are skipped, a
     /// group cut short or with a foreign symbol ends the key, and so does padding.
-    pub(in crate::auth) fn key(&self) -> Result<Vec<u8>, Error> {
+    pub(super) fn key(&self) -> Result<Vec<u8>, Error> {
         let symbols: Vec<u8> = self
             .0
             .bytes()
