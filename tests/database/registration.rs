@@ -23,10 +23,11 @@ fn secret() -> ProductSecret {
 
 async fn a_product_is_open_with_a_secret_only(site: &Site, _: Kind) {
     const KEY: &str = "a:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+    let secret = secret();
     let plain = Catalogue::open(&site.config).await.unwrap();
     let sealed = plain.clone().sealed_with(Keys::parse(KEY).ok().unwrap());
     assert!(plain.registration("p").await.unwrap().is_none());
-    let unknown = plain.set_registration("p", Registration::New, Some(&secret()));
+    let unknown = plain.set_registration("p", Registration::New, Some(&secret));
     assert!(matches!(unknown.await, Err(Error::Unknown(_))));
     plain.add_product("p").await.unwrap();
     let (registration, none) = plain.registration("p").await.unwrap().unwrap();
@@ -34,11 +35,11 @@ async fn a_product_is_open_with_a_secret_only(site: &Site, _: Kind) {
     let without = plain.set_registration("p", Registration::Known, None);
     assert!(matches!(without.await, Err(Error::Conflict(_))));
     for registration in [Registration::Known, Registration::New] {
-        let set = plain.set_registration("p", registration, Some(&secret()));
+        let set = plain.set_registration("p", registration, Some(&secret));
         set.await.unwrap();
         let (found, text) = plain.registration("p").await.unwrap().unwrap();
         assert_eq!(found, registration);
-        assert_eq!(text.unwrap().text(), secret().text());
+        assert_eq!(text.unwrap().text(), secret.text());
     }
     // Sealed from then on, for this product.
     assert_eq!(sealed.reseal_products().await.unwrap(), 1);
@@ -48,7 +49,7 @@ async fn a_product_is_open_with_a_secret_only(site: &Site, _: Kind) {
         Err(Error::Sealing(_))
     ));
     let (_, text) = sealed.registration("p").await.unwrap().unwrap();
-    assert_eq!(text.unwrap().text(), secret().text());
+    assert_eq!(text.unwrap().text(), secret.text());
     let closed = sealed.set_registration("p", Registration::Closed, None);
     closed.await.unwrap();
     let (registration, none) = plain.registration("p").await.unwrap().unwrap();

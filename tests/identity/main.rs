@@ -11,6 +11,8 @@ mod certificates;
 #[cfg(test)]
 mod hooks;
 #[cfg(test)]
+mod names;
+#[cfg(test)]
 mod passwords;
 #[cfg(test)]
 mod registration;

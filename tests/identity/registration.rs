@@ -161,7 +161,7 @@ async fn the_vectors_of_the_profile_are_answered_to_the_byte() {
     device.disconnect().await;
     eventually("the first login is written", async || {
         let asked = vector(SIGNATURES[0], "hex");
-        match code(&bench.ask(Protocol::V5, "dev001", asked).await) {
+        match code(&Box::pin(bench.ask(Protocol::V5, "dev001", asked)).await) {
             100_019 => Ok(()),
             code => Err(format!("{code}")),
         }
