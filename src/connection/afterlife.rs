@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::Shared;
+use super::{Shared, behind};
 use crate::device::{Connection, Device};
 use crate::jetstream::Refusal;
 use crate::mapping::Mapping;
@@ -80,6 +80,7 @@ pub(super) async fn care(shared: &Shared, orphan: Orphan, slots: [Slot; 2]) {
     let connection = &orphan.connection;
     if orphan.kind == Kind::Lost {
         shared.status.lost(slots, connection).await;
+        behind::lose(shared, connection).await;
     }
     if let Some(will) = &orphan.will {
         publish_will(shared, connection, will).await;

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
+use super::Shared;
 use super::attachment::Attachment;
 use super::driver::Driver;
 use crate::device::{Connection, DeviceId};
@@ -28,6 +29,8 @@ use crate::topology::{Bound, Code, Desk, Named, Request, Verb};
 const REQUESTS_MAX: usize = 16;
 /// How long until a catalogue that does not answer is asked again.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long the catalogue is asked for the sub-devices of a gateway device that was lost with its node.
+const LOST_MAX: Duration = Duration::from_secs(30);
 
 /// Sub-devices that are online, and the connections that they are said to have.
 pub(super) type Online = BTreeMap<DeviceId, Arc<Connection>>;
@@ -232,6 +235,29 @@ impl SubDevices {
         }
         (said, code)
     }
+}
+
+/// A gateway device was lost with its node, which alone knew who was online behind it: all that are bound to it are said to be gone.
+pub(super) async fn lose(shared: &Shared, gateway: &Connection) {
+    let Some(desk) = &shared.desk else {
+        return;
+    };
+    let found = look_up(desk.clone(), gateway.device.clone());
+    let Ok(Worked { sub_devices, .. }) = timeout(LOST_MAX, found).await else {
+        tracing::error!(gateway = %gateway.device, "sub-devices of a lost gateway device not told disconnected");
+        return;
+    };
+    let lost = sub_devices.iter().flat_map(|all| all.iter());
+    let lost = lost.map(|device| Connection {
+        device: device.clone(),
+        connection_id: format!("{}/lost", gateway.connection_id).into(),
+        ..gateway.clone()
+    });
+    let lost: Vec<_> = lost.map(Arc::new).collect();
+    shared
+        .status
+        .all_disconnected(&lost, CloseReason::GatewayLost)
+        .await;
 }
 
 async fn look_up(desk: Desk, gateway: DeviceId) -> Worked {

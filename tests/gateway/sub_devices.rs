@@ -270,6 +270,26 @@ async fn until(gateway: &mut Asking, backend: &Backend, sub: &Registered, may: b
 }
 
 #[tokio::test]
+async fn sub_devices_are_lost_with_the_node_of_their_gateway_device() {
+    let site = Site::start(&[("JETWAY_OWNERSHIP_LEASE_S", "2")]).await;
+    let mut second = site.further_gateway().await;
+    let backend = site.backend().await;
+    for protocol in BOTH {
+        let (who, sub) = (site.device(), site.device());
+        let mut gateway = Asking::connect(&second, protocol, &who).await;
+        let bind = [signed(&sub, SECRET)];
+        assert_eq!(gateway.code("topo", "bind", &bind).await, 200);
+        assert_eq!(gateway.code("status", "online", &[named(&sub)]).await, 200);
+        second.kill9().await;
+        let found = presence(&backend, &sub, 2).await;
+        assert_eq!(found[1].1, "gateway_lost", "{found:?}");
+        let found = presence(&backend, &who, 2).await;
+        assert_eq!(found[1].1, "node_lost", "{found:?}");
+        second = site.further_gateway().await;
+    }
+}
+
+#[tokio::test]
 async fn a_session_resumes_what_is_still_bound() {
     let site = Site::shared().await;
     let backend = site.backend().await;
