@@ -3,8 +3,6 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::models::Models;
 use super::queue::{Dead, Input};
 use crate::device::DeviceId;
@@ -79,7 +77,7 @@ impl Reading {
             mut events,
             fault,
             reply,
-        } = self.interpreted(uplink.payload.as_ref(), &origin);
+        } = self.interpreted(uplink, &origin);
         let mut death = fault
             .as_ref()
             .map(|fault| (fault.reason, fault.path.as_str(), fault.rule.as_str()));
@@ -111,17 +109,17 @@ impl Reading {
     }
 
     /// What the thing model makes of it. A message that it cannot stand does not stop the ones behind it.
-    fn interpreted(&self, payload: Option<&Bytes>, origin: &Origin<'_>) -> Interpretation {
+    fn interpreted(&self, uplink: &StoredUplink<'_>, origin: &Origin<'_>) -> Interpretation {
         let failed = |reason, rule| Interpretation {
             fault: Some(Fault::new(reason, "", rule)),
             ..Interpretation::default()
         };
-        let Some(payload) = payload else {
+        let Some(payload) = &uplink.payload else {
             return failed(FORM, "expected a jetway.v1.DeviceMessage");
         };
         let knowledge = Knowledge {
             model: &|product| self.models.get(product),
-            may_act_for: &|_device| false,
+            may_act_for: &|device| uplink.sub_devices.contains(device),
         };
         let run = || interpret(payload, origin, &self.settings, &knowledge);
         catch_unwind(AssertUnwindSafe(run))

@@ -45,7 +45,8 @@ impl Reading {
             handle: uplink.handle,
             received_ms,
         };
-        let run = || extract(payload, &source, &self.watched.rules, &|_device| false);
+        let may_act_for = |device: &_| uplink.sub_devices.contains(device);
+        let run = || extract(payload, &source, &self.watched.rules, &may_act_for);
         // A message that the rules cannot stand does not stop the ones behind it.
         let Extraction { reports, faults } =
             catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_panic| Extraction {

@@ -25,6 +25,8 @@ pub(super) const CORRELATION: &str = "Jw-Correlation";
 pub(super) const RECEIPT: &str = "Jw-Receipt";
 /// The client that published it.
 pub(super) const CLIENT: &str = "Jw-Client";
+/// The sub-devices that a gateway device speaks for.
+pub(super) const SUB_DEVICES: &str = "Jw-Sub-Devices";
 /// The subject that a held message belongs under, or that a dead one was stored under.
 pub(super) const SUBJECT: &str = "Jw-Subject";
 /// The session that a held message is of.

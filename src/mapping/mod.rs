@@ -30,6 +30,7 @@ mod rule;
 mod rules;
 mod settings;
 mod source;
+mod spoken_for;
 mod stored_uplink;
 mod streams;
 mod subject;

@@ -10,6 +10,7 @@ use prost::Message as _;
 use super::envelope::{CONTENT_TYPE, DeviceMessage};
 use super::header;
 use super::rules::Mapping;
+use super::spoken_for;
 use super::template::Named;
 use crate::device::{DeviceId, Direction};
 use crate::message::Message;
@@ -29,6 +30,8 @@ pub struct StoredUplink<'m> {
     pub traceparent: Option<Cow<'m, str>>,
     /// The device's payload; none if the message says that it is a [`DeviceMessage`] and is none.
     pub payload: Option<Bytes>,
+    /// The sub-devices that its gateway device was allowed to speak for in it.
+    pub sub_devices: Vec<DeviceId>,
 }
 
 impl Mapping {
@@ -56,6 +59,7 @@ impl Mapping {
             received_ms: headers.get(header::TS).and_then(|text| text.parse().ok()),
             traceparent: traceparent(headers.get(header::TRACEPARENT).map(Cow::Borrowed)),
             payload: Some(message.payload.clone()),
+            sub_devices: spoken_for::read(headers),
         };
         if headers.get(header::CONTENT_TYPE) != Some(CONTENT_TYPE) {
             return Some(of_headers);
@@ -124,6 +128,7 @@ mod tests {
                 received_ms: Some(5),
                 traceparent: Some(TRACE.into()),
                 payload: Some("x".into()),
+                sub_devices: Vec::new(),
             };
             assert_eq!(mapping.stored_uplink(&message), Some(expected), "{form:?}");
         }

@@ -228,7 +228,10 @@ impl Uplink {
             received_ms: telemetry::now_unix_ms(),
             traceparent: traceparent.as_str(),
         };
-        let uplink = route.uplink(publish, &receipt)?;
+        let mut uplink = route.uplink(publish, &receipt)?;
+        if !sender.device.sub_devices.is_empty() {
+            uplink.speak_for(&sender.device.sub_devices, &publish.payload);
+        }
         let span = Span::of(&self.spans, &uplink.message, receipt.traceparent);
         Ok(Prepared {
             span,

@@ -338,3 +338,33 @@ async fn a_session_resumes_what_is_still_bound() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_pack_report_counts_for_sub_devices_that_are_bound() {
+    let site = Site::start(&[("JETWAY_ROLES", r#"["gateway","events"]"#)]).await;
+    let backend = site.backend().await;
+    for protocol in BOTH {
+        let (who, sub, other) = (site.device(), site.device(), site.device());
+        let mut gateway = Asking::connect(&site.gateway, protocol, &who).await;
+        let bind = [signed(&sub, SECRET)];
+        assert_eq!(gateway.code("topo", "bind", &bind).await, 200);
+        let mut named = [named(&other), named(&sub)];
+        for device in &mut named {
+            device["properties"] = json!([{ "params": { "temp": 1 } }]);
+        }
+        let pack = json!({ "method": "packReport", "msgToken": "t", "subDevices": named });
+        let (topic, pack) = (who.reports(), pack.to_string());
+        assert_eq!(gateway.device.publish_acked(&topic, pack).await, 0);
+        let reports = |device: &Registered| device.subject("application.device") + ".report.>";
+        let report = backend.wait_for("APPLICATION", &reports(&sub), 1).await;
+        assert!(report[0].text().contains(r#"{"temp":1}"#));
+        // The pack's events are stored in one piece.
+        assert_eq!(
+            backend
+                .messages("APPLICATION", &reports(&other))
+                .await
+                .len(),
+            0
+        );
+    }
+}

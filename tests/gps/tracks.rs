@@ -338,3 +338,27 @@ async fn the_command_line_tells_the_latest_position() {
     assert_eq!(told["latitude"], json!(45.273_518_851));
     drop(worker);
 }
+
+#[tokio::test]
+async fn a_pack_has_positions_of_sub_devices_for_which_it_may_speak() {
+    let site = Site::start(Kind::Sqlite).await;
+    let _worker = site.worker().await;
+    let of = |device: &str| {
+        let params = json!({ "latitude": 45.0, "longitude": 1.0 });
+        json!({ "productID": "P.1", "deviceName": device, "properties": [{ "params": params }] })
+    };
+    let pack = json!({ "method": "packReport", "subDevices": [of("foreign"), of("a b")] });
+    let headers = [
+        ("Jw-Type", "property"),
+        ("Jw-Ts", "1754000000123"),
+        ("Jw-Sub-Devices", "P%2E1.a%20b"),
+    ];
+    let subject = "device.up.mqtt.thing.P.gateway";
+    site.backend
+        .publish(subject, &headers, pack.to_string())
+        .await;
+    site.wait_until_passed().await;
+    let reports = site.database.reports().await;
+    let devices: Vec<_> = reports.iter().map(|report| &*report.device).collect();
+    assert_eq!(devices, ["P.1/a b"]);
+}
