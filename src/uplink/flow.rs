@@ -43,7 +43,7 @@ pub struct Sender {
 }
 
 /// Spans that have begun, each with its message's number.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Begun(VecDeque<(u64, Span)>);
 
 impl Sender {
