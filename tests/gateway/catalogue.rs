@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::revocation::let_in;
 use crate::site::Site;
-use crate::support::{Credentials, Device, Gateway, NatsServer, Protocol, RunOptions, http};
+use crate::support::{Credentials, Gateway, NatsServer, RunOptions, http};
 
 /// Method, path, body, status, and what is said of it; while `h/s t` is bound to `h/g`.
 const REFUSED: [(&str, &str, &str, u16, &str); 14] = [
@@ -125,7 +126,7 @@ async fn devices_are_added_shown_changed_and_removed_over_http() {
     let (status, added) = ask("POST", "/devices", json!({ "product": "h", "name": "d" })).await;
     assert_eq!((status, &added["told"]), (201, &json!(true)));
     let credentials: Credentials = serde_json::from_value(added.clone()).unwrap();
-    let mut device = Device::connect(Protocol::V5, second.mqtt(), &credentials).await;
+    let mut device = let_in(&second, &credentials).await;
 
     let (status, shown) = ask("GET", "/devices/h/d", Value::Null).await;
     assert_eq!((status, &shown["state"]), (200, &json!("enabled")));
@@ -148,7 +149,7 @@ async fn devices_are_added_shown_changed_and_removed_over_http() {
     let (_, changed) = ask("PUT", "/devices/h/d/secret", json!({ "secret": given })).await;
     assert_eq!(changed["secret"], given);
     let credentials: Credentials = serde_json::from_value(changed).unwrap();
-    let mut device = Device::connect(Protocol::V5, second.mqtt(), &credentials).await;
+    let mut device = let_in(&second, &credentials).await;
     let (status, removed) = ask("DELETE", "/devices/h/d", Value::Null).await;
     assert_eq!((status, &removed["removed"]), (200, &json!("h/d")));
     assert_eq!(device.closed().await.reason, Some(0x98));

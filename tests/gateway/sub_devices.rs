@@ -289,6 +289,15 @@ async fn sub_devices_are_lost_with_the_node_of_their_gateway_device() {
     }
 }
 
+/// Connects, also where a notice of the device overtakes the login.
+async fn begun_anew(connect: &Connect) -> Device {
+    eventually("the device is let in", async || {
+        let device = Box::pin(Device::connect_with(connect.clone())).await;
+        device.map_err(|closed| closed.error)
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_session_resumes_what_is_still_bound() {
     let site = Site::shared().await;
@@ -305,7 +314,7 @@ async fn a_session_resumes_what_is_still_bound() {
                 session_expiry_interval: Some(600),
                 ..Default::default()
             });
-        let mut device = Device::connect_with(connect.clone()).await.unwrap();
+        let mut device = begun_anew(&connect).await;
         for sub in [&kept, &lost] {
             let filter = sub.topic("$thing/down/property");
             assert_eq!(device.subscribe(&filter).await, 1);
@@ -322,7 +331,7 @@ async fn a_session_resumes_what_is_still_bound() {
         let mut other = Asking::connect(&site.gateway, protocol, &other).await;
         operator(&site, &["binding", "add", &id(&other.who), &id(&probe)]);
         until(&mut other, &backend, &probe, true).await;
-        let mut device = Device::connect_with(connect.clone()).await.unwrap();
+        let mut device = begun_anew(&connect).await;
         assert!(device.session_present);
         let missed = device.next().await;
         assert_eq!(missed.topic, kept.topic("$thing/down/property"));
