@@ -17,7 +17,10 @@ use serde_json::{Value, json};
 use super::answer::{Refused, json_body};
 use super::http::Admin;
 use crate::auth::credentials::{Credentials, Method, Secret};
-use crate::catalogue::{Catalogue, Error, Filter, Fingerprint, Listed, Notice, State, What, tell};
+use crate::catalogue::{
+    Catalogue, Error, Filter, Fingerprint, Listed, Notice, ProductSecret, Registration, State,
+    What, tell,
+};
 use crate::device::DeviceId;
 
 /// Of one answer, unless the request says otherwise, and whatever it says.
@@ -56,6 +59,7 @@ pub(super) fn routes() -> Router<Arc<Admin>> {
     Router::new()
         .route("/products", get(products).post(add_product))
         .route("/products/{product}", delete(remove_product))
+        .route("/products/{product}/registration", put(set_registration))
         .route("/devices", get(devices).post(add))
         .route(DEVICE, get(show).delete(remove))
         .route(&of_device("/state"), put(set_state))
@@ -171,6 +175,32 @@ async fn add_product(Of(admin): Of<Arc<Admin>>, body: String) -> Answer {
 async fn remove_product(Of(admin): Of<Arc<Admin>>, Path(id): Path<String>) -> Answer {
     admin.catalogue()?.remove_product(&id).await?;
     Ok(Done(StatusCode::OK, json!({ "removed": id })))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewRegistration {
+    /// closed, known or new.
+    devices: String,
+    secret: Option<String>,
+}
+
+async fn set_registration(
+    Of(admin): Of<Arc<Admin>>,
+    Path(product): Path<String>,
+    body: String,
+) -> Answer {
+    let NewRegistration { devices, secret } = read(&body)?;
+    let registration = devices.parse::<Registration>();
+    let registration = registration.map_err(|expected| bad(format!("devices: {expected}")))?;
+    let catalogue = admin.catalogue()?;
+    let changed = catalogue.change_registration(&product, registration, secret);
+    let secret = changed.await?;
+    let secret = secret.as_ref().map(ProductSecret::text);
+    Ok(Done(
+        StatusCode::OK,
+        json!({ "product": product, "devices": devices, "secret": secret }),
+    ))
 }
 
 async fn devices(Of(admin): Of<Arc<Admin>>, RawQuery(query): RawQuery) -> Answer {

@@ -122,6 +122,33 @@ impl Catalogue {
         Ok(Some((Registration::of(number), secret)))
     }
 
+    /// Says which devices of a product may register themselves, and gives the secret that they prove it with: the one that is
+    /// given, or else that of before, or a random one. A product that is closed has none.
+    ///
+    /// # Errors
+    /// As [`set_registration`](Self::set_registration); [`Error::Conflict`] also when the secret is too short.
+    pub async fn change_registration(
+        &self,
+        product: &str,
+        registration: Registration,
+        given: Option<String>,
+    ) -> Result<Option<ProductSecret>, Error> {
+        let secret = match (registration, given) {
+            (Registration::Closed, _) => None,
+            (_, Some(text)) => Some(ProductSecret::new(text).ok_or_else(|| {
+                let least = ProductSecret::BYTES_MIN;
+                Error::Conflict(format!("secret: expected at least {least} bytes"))
+            })?),
+            (_, None) => match self.registration(product).await? {
+                Some((_, Some(secret))) => Some(secret),
+                _ => Some(ProductSecret::random()?),
+            },
+        };
+        self.set_registration(product, registration, secret.as_ref())
+            .await?;
+        Ok(secret)
+    }
+
     /// Says which devices of a product may register themselves. Without a secret it has none any more.
     ///
     /// # Errors

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write as _};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use super::device::Place;
-use crate::catalogue::{Catalogue, ProductSecret, Registration};
+use crate::catalogue::Registration;
 
 /// Products that are asked for at once.
 const PAGE: usize = 1_000;
@@ -68,14 +68,8 @@ pub(super) async fn run(args: Args) -> Result<bool> {
             place,
         } => {
             let catalogue = place.open().await?.catalogue;
-            let secret = match devices {
-                Registration::Closed => None,
-                Registration::Known | Registration::New => {
-                    Some(product_secret(&catalogue, &product, secret).await?)
-                }
-            };
-            let changed = catalogue.set_registration(&product, devices, secret.as_ref());
-            changed.await?;
+            let changed = catalogue.change_registration(&product, devices, secret);
+            let secret = changed.await?;
             if let Some(secret) = secret {
                 writeln!(io::stdout(), "{}", secret.text())?;
             }
@@ -105,23 +99,4 @@ pub(super) async fn run(args: Args) -> Result<bool> {
         }
     }
     Ok(true)
-}
-
-/// The secret that is given, or else that of before, or a random one.
-async fn product_secret(
-    catalogue: &Catalogue,
-    product: &str,
-    given: Option<String>,
-) -> Result<ProductSecret> {
-    if let Some(text) = given {
-        return ProductSecret::new(text).with_context(|| {
-            let least = ProductSecret::BYTES_MIN;
-            format!("secret: expected at least {least} bytes")
-        });
-    }
-    let before = catalogue.registration(product).await?;
-    match before.and_then(|(_, secret)| secret) {
-        Some(secret) => Ok(secret),
-        None => Ok(ProductSecret::random()?),
-    }
 }

@@ -7,7 +7,7 @@ use crate::site::Site;
 use crate::support::{Credentials, Gateway, NatsServer, RunOptions, http};
 
 /// Method, path, body, status, and what is said of it; while `h/s t` is bound to `h/g`.
-const REFUSED: [(&str, &str, &str, u16, &str); 14] = [
+const REFUSED: [(&str, &str, &str, u16, &str); 17] = [
     (
         "POST",
         "/products",
@@ -77,6 +77,27 @@ const REFUSED: [(&str, &str, &str, u16, &str); 14] = [
         r#"{"product":"h","name":"x","secret":"?"}"#,
         400,
         "secret: ",
+    ),
+    (
+        "PUT",
+        "/products/h/registration",
+        r#"{"devices":"some"}"#,
+        400,
+        "devices: expected closed, known or new",
+    ),
+    (
+        "PUT",
+        "/products/h/registration",
+        r#"{"devices":"new","secret":"0123456789abcde"}"#,
+        409,
+        "expected at least 16 bytes",
+    ),
+    (
+        "PUT",
+        "/products/nobody/registration",
+        r#"{"devices":"new"}"#,
+        404,
+        "product nobody",
     ),
     (
         "PUT",
@@ -174,6 +195,17 @@ async fn products_certificates_and_bindings_are_changed_over_http() {
         (&products["products"][0]["devices"], &products["next"]),
         (&json!(2), &Value::Null)
     );
+
+    let open = json!({ "devices": "known" });
+    let (status, opened) = ask("PUT", "/products/h/registration", open.clone()).await;
+    assert_eq!(status, 200);
+    assert_eq!(opened["secret"].as_str().unwrap().len(), 28);
+    // The same one as long as it is open.
+    let (_, again) = ask("PUT", "/products/h/registration", open).await;
+    assert_eq!(again, opened);
+    let close = json!({ "devices": "closed" });
+    let (status, closed) = ask("PUT", "/products/h/registration", close).await;
+    assert_eq!((status, &closed["secret"]), (200, &Value::Null));
 
     let fingerprint = "ab".repeat(32);
     let new = json!({ "fingerprint": fingerprint });
