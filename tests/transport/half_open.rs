@@ -70,9 +70,14 @@ async fn stopped(site: &Site) -> Vec<Box<dyn Stream>> {
 #[tokio::test]
 async fn g15_half_open_handshakes_end_in_time_and_delay_no_login() {
     let mut site = site().await;
+    // Sockets: the database opens its files as it needs them.
     let descriptors = |site: &Site| {
         let folder = format!("/proc/{}/fd", site.gateway.pid());
-        std::fs::read_dir(folder).map_or(0, Iterator::count)
+        let links = std::fs::read_dir(folder).unwrap().filter_map(|entry| {
+            let link = std::fs::read_link(entry.ok()?.path()).ok()?;
+            Some(link.to_string_lossy().into_owned())
+        });
+        links.filter(|link| link.starts_with("socket:")).count()
     };
     let before = descriptors(&site);
     let opened = Instant::now();
