@@ -81,6 +81,13 @@ impl Protection {
 
     /// Publishes the figures.
     pub fn register(&self, registry: &mut Registry) {
+        // There from the start, so that the first one is seen to be one more.
+        for kind in Kind::ALL {
+            drop(self.blocks.get_or_create(&[("kind", kind.as_str())]));
+        }
+        for reason in Reason::ALL {
+            self.refusals.count(reason, 0);
+        }
         registry.register(
             "refusals",
             "What was refused, held back or dropped, by reason",

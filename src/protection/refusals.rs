@@ -51,6 +51,23 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them.
+    pub(super) const ALL: [Self; 13] = [
+        Self::SourceConnections,
+        Self::ConnectRate,
+        Self::Blocked,
+        Self::Flapping,
+        Self::ProductConnections,
+        Self::Login,
+        Self::Publish,
+        Self::NotStored,
+        Self::Subscription,
+        Self::DeviceRate,
+        Self::ProductRate,
+        Self::Shed,
+        Self::Closed,
+    ];
+
     /// Its name in metrics and answers.
     #[must_use]
     pub fn as_str(self) -> &'static str {
