@@ -80,7 +80,13 @@ async fn check_stored_unchanged(case: &Case, device: &DemoDevice, neighbour: &Ne
 #[tokio::test]
 async fn a_malformed_packet_ends_its_connection_and_nothing_else() {
     // [MQTT-3.1.2-2], [MQTT-3.1.4-1], [MQTT-4.8.0-1]
-    let mut gateway = Gateway::dev(DevOptions::default()).await;
+    // The same device sends each of them over a connection of its own.
+    let often = ("JETWAY_PROTECTION_FLAPPING", "{ connects_max = 0 }");
+    let mut gateway = Gateway::dev(DevOptions {
+        environment: vec![(often.0.to_owned(), often.1.to_owned())],
+        ..DevOptions::default()
+    })
+    .await;
     let healthy = gateway.ready.device.clone().unwrap();
     let mut neighbour = Neighbour::connect(gateway.mqtt(), &gateway.ready.nats, &healthy).await;
     let device = gateway.add_devices("malformed", 1).remove(0);
