@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use tokio::time;
 
-use super::handshake::Refused;
 use super::metrics::Rejected;
+use super::refused::Refused;
 use super::wire::Wire;
 use super::{Shared, login};
 use crate::auth::credentials::Identity;

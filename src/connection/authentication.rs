@@ -8,9 +8,10 @@ use bytestring::ByteString;
 use tokio::time::{Instant, timeout_at};
 
 use super::Shared;
-use super::handshake::{Refused, read_more};
+use super::handshake::read_more;
 use super::login::login_refused;
 use super::metrics::Rejected;
+use super::refused::Refused;
 use super::wire::Wire;
 use crate::auth::Step;
 use crate::device::Device;

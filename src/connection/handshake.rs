@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::time::error::Elapsed;
-use tokio::time::{timeout, timeout_at};
+use tokio::time::timeout_at;
 use tokio_util::sync::CancellationToken;
 
 use super::admitting::{self, From};
 use super::driver::{Driver, Owned};
 use super::metrics::Rejected;
 use super::reauthentication::Reauthentication;
+use super::refused::Refused;
 use super::registering::Registering;
 use super::wire::Wire;
 use super::{Shared, afterlife, attachment, place, releasing};
@@ -29,34 +30,12 @@ use crate::net::Accepted;
 use crate::ownership::{self, Before, Claim, Held, Request, Turn, WillMessage};
 use crate::protection::{Allowance, Source};
 use crate::registry::Mailbox;
-use crate::session::connect::{Agreement, agree, refusal};
+use crate::session::connect::{Agreement, agree};
 use crate::session::{Session, Start};
 use crate::status::Slot;
 use crate::tasks::OnExit;
 use crate::telemetry;
 use crate::uplink::Sender;
-
-/// What a refused peer is told, and how that is counted.
-pub(super) struct Refused {
-    answer: Option<ReasonCode>,
-    pub(super) rejected: Rejected,
-}
-
-impl Refused {
-    pub(super) fn silently(rejected: Rejected) -> Self {
-        Self {
-            answer: None,
-            rejected,
-        }
-    }
-
-    pub(super) fn with(answer: ReasonCode, rejected: Rejected) -> Self {
-        Self {
-            answer: Some(answer),
-            rejected,
-        }
-    }
-}
 
 /// Lets a peer in, or answers and closes; the driver's first output is the CONNACK. `shutdown` ends what a peer is waited for.
 pub(super) async fn handshake(
@@ -100,7 +79,7 @@ pub(super) async fn handshake(
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => {}
-                () = refuse(shared, wire, &refused, limit) => {}
+                () = refused.tell(shared, wire, limit) => {}
             }
             None
         }
@@ -134,7 +113,7 @@ async fn hear(shared: &Shared, mut accepted: Accepted, limit: Duration) -> Optio
     };
     let admitted = match timeout_at(deadline, admit(shared, &mut wire, from, deadline)).await {
         Ok(admitted) => admitted,
-        Err(_) => Err(on_timeout(&wire)),
+        Err(_) => Err(Refused::late(&wire)),
     };
     Some(Heard {
         wire,
@@ -149,7 +128,7 @@ fn opened<T>(shared: &Shared, opened: Result<Result<T, net::Error>, Elapsed>) ->
     let rejected = match opened {
         Ok(Ok(opened)) => return Some(opened),
         Ok(Err(error)) => {
-            let rejected = rejected_by(&error);
+            let rejected = Rejected::by(&error);
             let error = &error as &dyn std::error::Error;
             tracing::debug!(?rejected, error, "socket rejected");
             rejected
@@ -158,34 +137,6 @@ fn opened<T>(shared: &Shared, opened: Result<Result<T, net::Error>, Elapsed>) ->
     };
     shared.metrics.reject(rejected);
     None
-}
-
-async fn refuse(shared: &Shared, mut wire: Wire, refused: &Refused, limit: Duration) {
-    shared.metrics.reject(refused.rejected);
-    if let Some(reason) = refused.answer {
-        // The answer comes before the close, but nobody is waited for longer than for a handshake (G21).
-        if wire.send(&Packet::Connack(refusal(reason))).is_ok() {
-            drop(timeout(limit, wire.finish()).await);
-            wire.linger().await;
-        }
-    }
-}
-
-fn rejected_by(error: &net::Error) -> Rejected {
-    match error {
-        net::Error::Proxy(_) => Rejected::Proxy,
-        net::Error::Tls(_) => Rejected::Tls,
-        net::Error::WebSocket(_) => Rejected::WebSocket,
-        net::Error::Closed(_) => Rejected::SocketClosed,
-    }
-}
-
-/// A peer that sent its CONNECT waits for us and is told so (G24); one that did not is just closed.
-fn on_timeout(wire: &Wire) -> Refused {
-    match wire.codec.version() {
-        Some(_) => Refused::with(ReasonCode::ServerUnavailable, Rejected::Unavailable),
-        None => Refused::silently(Rejected::Timeout),
-    }
 }
 
 /// Who may come in.
@@ -257,7 +208,8 @@ async fn admit(
         .set_packet_bytes_max(shared.session.packet_bytes_max);
     // Looked at before an earlier connection has to give way.
     if !shared.ownership.is_reachable().await {
-        return Err(unavailable());
+        tracing::info!(device = %device.id, "told to come again: no session can be claimed now");
+        return Err(Refused::unavailable());
     }
     let turn = shared.ownership.turn().await;
     let slots = shared.status.slots().await;
@@ -320,9 +272,26 @@ pub(super) async fn read_more(wire: &mut Wire) -> Result<(), Refused> {
 }
 
 impl Admitted {
+    /// Takes the device's place on this node, with the sub-devices that it has from then on.
+    async fn take_place(
+        &mut self,
+        shared: &Shared,
+        key: &str,
+        mailbox: &Arc<Mailbox<Delivery>>,
+    ) -> Result<(), Refused> {
+        if !place::take(shared, key, mailbox, self.begun).await {
+            return Err(Refused::unavailable());
+        }
+        let kept = match place::look_again(shared, &mut self.device, self.begun).await {
+            Ok(()) => check_will(shared, &self.device, &self.connect),
+            Err(refused) => Err(refused),
+        };
+        kept.inspect_err(|_| shared.registry.leave(key, mailbox))
+    }
+
     /// Takes the device's place on this node, then its session: the status events follow the order of ownership.
     async fn enter(
-        self: Box<Self>,
+        mut self: Box<Self>,
         shared: &Arc<Shared>,
         wire: Wire,
         peer: Option<SocketAddr>,
@@ -333,8 +302,8 @@ impl Admitted {
             self.device.id.clone(),
             shared.config.mailbox(),
         ));
-        if !place::take(shared, &key, &mailbox, self.begun).await {
-            return Err((wire, unavailable()));
+        if let Err(refused) = self.take_place(shared, &key, &mailbox).await {
+            return Err((wire, refused));
         }
         let connection = Connection {
             device: self.device.id.clone(),
@@ -360,7 +329,7 @@ impl Admitted {
             Err(error) => {
                 tracing::warn!(%connection.client_id, %error, "session not claimed");
                 give_up(shared, key, mailbox, connection.connection_id);
-                return Err((wire, unavailable()));
+                return Err((wire, Refused::unavailable()));
             }
         };
         if matches!(before, Before::Discarded(_)) && shared.session.publishes_at_release {
@@ -388,10 +357,6 @@ impl Admitted {
             },
         )))
     }
-}
-
-fn unavailable() -> Refused {
-    Refused::with(ReasonCode::ServerUnavailable, Rejected::Unavailable)
 }
 
 /// Claims the session, and first does what earlier connections are owed. `slots` are for one of them.

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::handshake::Refused;
 use super::metrics::Rejected;
+use super::refused::Refused;
 use super::wire::Wire;
 use super::{Shared, authentication};
 use crate::auth;
@@ -71,7 +71,7 @@ pub(super) fn login_refused(connect: &Connect, error: &auth::Error) -> Refused {
         }
         auth::Error::Unavailable(reason) => {
             tracing::error!(client_id = %connect.client_id, %reason, "login impossible");
-            Refused::with(ReasonCode::ServerUnavailable, Rejected::Unavailable)
+            Refused::unavailable()
         }
         auth::Error::Method => {
             Refused::with(ReasonCode::BadAuthenticationMethod, Rejected::Unsupported)

@@ -6,6 +6,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::net;
 use crate::session::CloseReason;
 
 /// Why a socket did not become a connection.
@@ -24,6 +25,15 @@ pub enum Rejected {
 }
 
 impl Rejected {
+    pub(super) fn by(error: &net::Error) -> Self {
+        match error {
+            net::Error::Proxy(_) => Self::Proxy,
+            net::Error::Tls(_) => Self::Tls,
+            net::Error::WebSocket(_) => Self::WebSocket,
+            net::Error::Closed(_) => Self::SocketClosed,
+        }
+    }
+
     fn as_str(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",

@@ -1,5 +1,5 @@
 //! One task per device: socket + codec + session. `handshake` lets it in, `admitting` says whether, with `login` and
-//! `authentication`; `registering` serves who has no secret yet. `driver` runs it with `inbound`, `outbound` with `pending`,
+//! `authentication`, and `refused` tells who is not; `registering` serves who has no secret yet. `driver` runs it with `inbound`, `outbound` with `pending`,
 //! `keeping`, `protecting` and `reauthentication`, `ending` takes it apart, `wire` is its socket, `behind` are the sub-devices of a gateway
 //! device. `afterlife` speaks for devices that have no connection.
 //!
@@ -27,6 +27,7 @@ mod place;
 mod protecting;
 mod reading;
 mod reauthentication;
+mod refused;
 mod registering;
 mod releasing;
 pub mod revocation;
@@ -40,7 +41,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use config::Config;
 pub use metrics::Metrics;
-pub use revocation::Revocations;
+pub use revocation::Recent;
 pub use shared::Shared;
 
 use crate::net::Accepted;

@@ -3,7 +3,7 @@
 //! Every node hears every notice. What was missed while NATS was away is made good by forgetting everything when it is back.
 //!
 //! Invariant: who logs in while its device is shut out does not stay: a login that was begun before the notice, and takes its
-//! device's place behind it, is refused.
+//! device's place behind it, is refused. One whose sub-devices are others meanwhile acts for those that it has now.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,53 +20,51 @@ use crate::jetstream::Link;
 use crate::mapping::Mapping;
 use crate::registry::{Command, Rebound};
 
-/// Devices that are known to have been shut out just now; with more, every login under way is begun anew.
+/// Devices that are remembered; with more, every login under way counts as named.
 const RECENT_MAX: usize = 10_000;
 
-/// Who was shut out lately, for as long as a login that began before may take.
-pub struct Revocations {
+/// Devices that notices named lately, for as long as a login that began before may take.
+pub struct Recent {
     keep: Duration,
-    recent: Mutex<Recent>,
+    named: Mutex<Named>,
 }
 
 #[derive(Default)]
-struct Recent {
+struct Named {
     devices: HashMap<DeviceId, Instant>,
     /// Every device, until then.
     all: Option<Instant>,
 }
 
-impl Revocations {
+impl Recent {
     /// `keep`: the longest that a login takes.
     #[must_use]
     pub fn new(keep: Duration) -> Self {
         Self {
             keep,
-            recent: Mutex::default(),
+            named: Mutex::default(),
         }
     }
 
     fn add(&self, now: Instant, device: Option<&DeviceId>) {
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        if recent.devices.len() >= RECENT_MAX {
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        if named.devices.len() >= RECENT_MAX {
             let keep = self.keep;
-            recent
-                .devices
-                .retain(|_, at| now.duration_since(*at) < keep);
+            named.devices.retain(|_, at| now.duration_since(*at) < keep);
         }
         match device {
-            Some(device) if recent.devices.len() < RECENT_MAX => {
-                recent.devices.insert(device.clone(), now);
+            Some(device) if named.devices.len() < RECENT_MAX => {
+                named.devices.insert(device.clone(), now);
             }
-            Some(_) | None => recent.all = Some(now),
+            Some(_) | None => named.all = Some(now),
         }
     }
 
-    /// Whether the device was shut out since its login was begun.
+    /// Whether a notice named the device since its login was begun.
     pub(super) fn since(&self, begun: Instant, device: &DeviceId) -> bool {
-        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        let shut_out = [recent.devices.get(device), recent.all.as_ref()];
-        shut_out.into_iter().flatten().any(|at| *at >= begun)
+        let named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = [named.devices.get(device), named.all.as_ref()];
+        named.into_iter().flatten().any(|at| *at >= begun)
     }
 }
 
@@ -122,12 +120,12 @@ impl Shared {
             }
         };
         let rebound = notice.rebound();
-        // First, so that a login that is not found below finds this: one that knows other sub-devices is begun anew, too.
+        // First, so that a login that is not found below finds this.
         if notice.what.ends_connections() {
             self.revocations.add(Instant::now(), device.as_ref());
         }
         if let Some(gateway) = &rebound {
-            self.revocations.add(Instant::now(), Some(gateway));
+            self.rebindings.add(Instant::now(), Some(gateway));
             self.authenticator.forget(gateway);
             if let Some(mailbox) = self.registry.find(&Mapping::device_tokens(gateway)) {
                 mailbox.rebind(Rebound::Surely);
@@ -164,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_login_that_was_begun_before_is_met_and_a_later_one_is_not() {
-        let revocations = Revocations::new(Duration::from_secs(10));
+        let revocations = Recent::new(Duration::from_secs(10));
         let id = |name: &str| DeviceId::new("p", name).unwrap();
         let (before, now) = (Instant::now(), Instant::now() + Duration::from_secs(1));
         let after = now + Duration::from_nanos(1);
@@ -180,7 +178,7 @@ mod tests {
     #[test]
     fn more_than_there_is_room_for_meets_everybody_until_the_old_ones_are_over() {
         let keep = Duration::from_secs(10);
-        let revocations = Revocations::new(keep);
+        let revocations = Recent::new(keep);
         let id = |number: usize| DeviceId::new("p", &number.to_string()).unwrap();
         let now = Instant::now();
         for number in 0..RECENT_MAX {

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 use bytestring::ByteString;
 
-use super::{Config, Metrics, Revocations};
+use super::{Config, Metrics, Recent};
 use crate::auth::Authenticator;
 use crate::dlq::DeadLetters;
 use crate::downlink::{self, Delivery, Finished, Reports, Retained, Shares};
@@ -38,7 +38,9 @@ pub struct Shared {
     /// Who may connect.
     pub authenticator: Authenticator,
     /// Who was shut out lately.
-    pub revocations: Revocations,
+    pub revocations: Recent,
+    /// Gateway devices that got other sub-devices lately.
+    pub rebindings: Recent,
     /// What gateway devices are answered about their sub-devices, if that is known here.
     pub desk: Option<Desk>,
     /// Topics and subjects.

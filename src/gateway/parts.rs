@@ -16,7 +16,7 @@ use super::lifecycle::{self, Gateway};
 use crate::auth::Authenticator;
 use crate::catalogue::Catalogue;
 use crate::config::Config;
-use crate::connection::{self, Revocations, Shared};
+use crate::connection::{self, Recent, Shared};
 use crate::dlq::DeadLetters;
 use crate::downlink::{self, Finished, Lifetimes, Live, Reports, Retained, Shares};
 use crate::expiry::Janitor;
@@ -373,7 +373,8 @@ impl Parts<'_> {
             save_interval_ms: self.config.ownership.save_interval_ms,
             protection: self.protection(),
             authenticator,
-            revocations: Revocations::new(self.config.connection.handshake_timeout()),
+            revocations: Recent::new(self.config.connection.handshake_timeout()),
+            rebindings: Recent::new(self.config.connection.handshake_timeout()),
             uplink: self.uplink(stores.uplink),
             status: Status::new(
                 stores.status,

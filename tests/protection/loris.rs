@@ -35,11 +35,7 @@ async fn g15_5_000_half_open_handshakes_delay_no_login() {
         ("JETWAY_ROLES", r#"["gateway"]"#),
     ];
     let mut site = Site::start(LOGINS, &settings).await;
-    let descriptors = |site: &Site| {
-        let folder = format!("/proc/{}/fd", site.gateway.pid());
-        std::fs::read_dir(folder).map_or(0, Iterator::count)
-    };
-    let before = descriptors(&site);
+    let before = site.gateway.sockets();
     let opened = Instant::now();
     let mut peers = Vec::with_capacity(PEERS);
     for number in 0..PEERS {
@@ -52,7 +48,7 @@ async fn g15_5_000_half_open_handshakes_delay_no_login() {
         peers.push(peer);
     }
     eventually("all of them are open", async || {
-        match descriptors(&site) - before {
+        match site.gateway.sockets().saturating_sub(before) {
             open if open >= PEERS => Ok(()),
             open => Err(format!("{open}")),
         }
@@ -88,8 +84,8 @@ async fn g15_5_000_half_open_handshakes_delay_no_login() {
         }
     })
     .await;
-    eventually("all descriptors are back", async || {
-        match descriptors(&site) {
+    eventually("all sockets are closed", async || {
+        match site.gateway.sockets() {
             now if now <= before => Ok(()),
             now => Err(format!("{now}, {before} before")),
         }

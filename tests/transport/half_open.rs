@@ -70,16 +70,7 @@ async fn stopped(site: &Site) -> Vec<Box<dyn Stream>> {
 #[tokio::test]
 async fn g15_half_open_handshakes_end_in_time_and_delay_no_login() {
     let mut site = site().await;
-    // Sockets: the database opens its files as it needs them.
-    let descriptors = |site: &Site| {
-        let folder = format!("/proc/{}/fd", site.gateway.pid());
-        let links = std::fs::read_dir(folder).unwrap().filter_map(|entry| {
-            let link = std::fs::read_link(entry.ok()?.path()).ok()?;
-            Some(link.to_string_lossy().into_owned())
-        });
-        links.filter(|link| link.starts_with("socket:")).count()
-    };
-    let before = descriptors(&site);
+    let before = site.gateway.sockets();
     let opened = Instant::now();
     let mut peers = Vec::new();
     for _ in 0..PEERS {
@@ -121,8 +112,8 @@ async fn g15_half_open_handshakes_end_in_time_and_delay_no_login() {
     site.rejects("timeout", 0.0, count).await;
     assert_eq!(site.rejected("timeout").await, count as f64);
     drop(peers);
-    eventually("all descriptors are back", async || {
-        match descriptors(&site) {
+    eventually("all sockets are closed", async || {
+        match site.gateway.sockets() {
             now if now <= before => Ok(()),
             now => Err(format!("{now}, {before} before")),
         }
