@@ -22,7 +22,7 @@ fn nameless(who: &Registered) -> Credentials {
 }
 
 /// Sends a CONNECT with an Authentication Method and further properties.
-async fn connect(
+pub(crate) async fn connect(
     site: &Site,
     who: &Registered,
     method: &str,
@@ -56,7 +56,7 @@ pub(crate) async fn log_in(site: &Site, who: &Registered) -> Wire {
 }
 
 /// The rest of a login, from the challenge on.
-async fn finish(wire: &mut Wire, scram: &Scram) {
+pub(crate) async fn finish(wire: &mut Wire, scram: &Scram) {
     let (last, server_last) = scram.last(&challenge(wire).await);
     wire.send(&packet::auth(CONTINUE, Some(METHOD), Some(&last)))
         .await;

@@ -7,8 +7,9 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
+use crate::authentication::{self, METHOD};
 use crate::site::{BOTH, Registered, SECRET, Site};
-use crate::support::{Backend, Connect, Device, Gateway, Protocol, eventually, jetway};
+use crate::support::{Backend, Connect, Device, Gateway, Protocol, eventually, jetway, packet};
 
 const NOT_AUTHORIZED: u8 = 0x87;
 const PARAMETER: u64 = 100_006;
@@ -289,13 +290,31 @@ async fn sub_devices_are_lost_with_the_node_of_their_gateway_device() {
     }
 }
 
-/// Connects, also where a notice of the device overtakes the login.
-async fn begun_anew(connect: &Connect) -> Device {
-    eventually("the device is let in", async || {
-        let device = Box::pin(Device::connect_with(connect.clone())).await;
-        device.map_err(|closed| closed.error)
-    })
-    .await
+#[tokio::test]
+async fn a_gateway_device_that_logs_in_acts_for_what_was_bound_meanwhile() {
+    let site = Site::shared().await;
+    let (who, sub) = (site.device(), site.device());
+    let scram = authentication::scram(&who);
+    let mut wire = authentication::connect(&site, &who, METHOD, Some(&scram.first()), &[]).await;
+    let challenge = authentication::challenge(&mut wire).await;
+    operator(&site, &["binding", "add", &id(&who), &id(&sub)]);
+    all_notices_are_heard(&site, Protocol::V5).await;
+    let proof = scram.last(&challenge).0;
+    wire.send(&packet::auth(0x18, Some(METHOD), Some(&proof)))
+        .await;
+    wire.accepted().await;
+    let report = packet::publish(Protocol::V5, &sub.reports(), Some(1), b"{}");
+    wire.send(&report).await;
+    wire.expect_hex("40 02 00 01").await;
+}
+
+/// Notices are heard in their order: behind one of its own the gateway knows of all before it.
+async fn all_notices_are_heard(site: &Site, protocol: Protocol) {
+    let backend = site.backend().await;
+    let (other, probe) = (site.device(), site.device());
+    let mut other = Asking::connect(&site.gateway, protocol, &other).await;
+    operator(site, &["binding", "add", &id(&other.who), &id(&probe)]);
+    until(&mut other, &backend, &probe, true).await;
 }
 
 #[tokio::test]
@@ -314,7 +333,7 @@ async fn a_session_resumes_what_is_still_bound() {
                 session_expiry_interval: Some(600),
                 ..Default::default()
             });
-        let mut device = begun_anew(&connect).await;
+        let mut device = Device::connect_with(connect.clone()).await.unwrap();
         for sub in [&kept, &lost] {
             let filter = sub.topic("$thing/down/property");
             assert_eq!(device.subscribe(&filter).await, 1);
@@ -326,12 +345,8 @@ async fn a_session_resumes_what_is_still_bound() {
                 .await;
         }
         operator(&site, &["binding", "remove", &id(&who), &id(&lost)]);
-        // Notices are heard in their order: behind this one the gateway knows.
-        let (other, probe) = (site.device(), site.device());
-        let mut other = Asking::connect(&site.gateway, protocol, &other).await;
-        operator(&site, &["binding", "add", &id(&other.who), &id(&probe)]);
-        until(&mut other, &backend, &probe, true).await;
-        let mut device = begun_anew(&connect).await;
+        all_notices_are_heard(&site, protocol).await;
+        let mut device = Device::connect_with(connect.clone()).await.unwrap();
         assert!(device.session_present);
         let missed = device.next().await;
         assert_eq!(missed.topic, kept.topic("$thing/down/property"));
