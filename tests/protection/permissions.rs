@@ -58,11 +58,26 @@ struct Permitted {
     gateway: Gateway,
     server: Server,
     port: u16,
-    _state: TempDir,
+    state: TempDir,
+}
+
+impl Permitted {
+    /// What a command prints that an operator gives.
+    fn operate(&self, command: &[&str]) -> String {
+        let servers = [
+            ("JETWAY_NATS_URL", &*url("operator", self.port)),
+            ("JETWAY_DATABASE_URL", &*database_url(&self.state)),
+        ];
+        jetway(command, &servers)
+    }
+}
+
+fn database_url(state: &TempDir) -> String {
+    format!("sqlite:{}", state.path().join("jetway.db").display())
 }
 
 pub(crate) fn options(port: u16, state: &TempDir) -> RunOptions {
-    let database_url = format!("sqlite:{}", state.path().join("jetway.db").display());
+    let database_url = database_url(state);
     let add = [
         "device", "add", PRODUCT, "d", "--secret", SECRET, "--count", "1",
     ];
@@ -82,7 +97,7 @@ async fn start() -> Permitted {
         gateway: Gateway::run(options(port, &state)).await,
         server,
         port,
-        _state: state,
+        state,
     }
 }
 
@@ -113,7 +128,12 @@ async fn everything_works_with_these_permissions_and_nothing_is_denied() {
     for protocol in [Protocol::V311, Protocol::V5] {
         let mut connect = Connect::new(protocol, site.gateway.mqtt(), &Site::device(0));
         connect.clean = false;
-        let mut device = Device::connect_with(connect).await.unwrap();
+        // It is told to try again until the gateway has heard that it may.
+        let mut device = eventually("the device is let in", async || {
+            let connected = Box::pin(Device::connect_with(connect.clone())).await;
+            connected.map_err(|closed| closed.error)
+        })
+        .await;
         assert_eq!(device.publish_acked(&Site::topic(0), REPORT).await, 0);
         let exactly_once = Publish {
             qos: 2,
@@ -133,7 +153,16 @@ async fn everything_works_with_these_permissions_and_nothing_is_denied() {
         sent.await.unwrap();
         assert_eq!(device.next().await.payload, "down");
         within("a receipt", receipts.next()).await.unwrap();
-        device.disconnect().await;
+        assert_eq!(device.subscribe("$rpc/down/+/P/d0").await, 1);
+        let asked = service.request("device.rpc.mqtt.rpc.P.d0", "question".into());
+        let answered = async {
+            let topic = device.next().await.topic.replace("/down/", "/up/");
+            assert_eq!(device.publish_acked(&topic, "answer").await, 0);
+        };
+        assert_eq!(tokio::join!(asked, answered).0.unwrap().payload, "answer");
+        site.operate(&["device", "block", PRODUCT, "d0"]);
+        device.closed().await;
+        site.operate(&["device", "enable", PRODUCT, "d0"]);
     }
     // A durable of the operator's, read by a service that may do nothing else there.
     let durable = jetstream::new(service.clone());
@@ -159,14 +188,17 @@ async fn everything_works_with_these_permissions_and_nothing_is_denied() {
     })
     .await;
     for command in [&["streams", "plan"][..], &["dlq", "ls"], &["bans", "ls"]] {
-        jetway(command, &[("JETWAY_NATS_URL", &url("operator", site.port))]);
+        site.operate(command);
     }
     drop(site.gateway);
-    let log = site.server.log();
-    let denied = log
-        .lines()
-        .find(|line| line.contains("Permissions Violation"));
-    assert_eq!(denied, None);
+    assert_eq!(denied(&site.server), Vec::<String>::new());
+}
+
+/// What the nats-server denied, in its own words.
+fn denied(server: &Server) -> Vec<String> {
+    let log = server.log();
+    let lines = log.lines().filter(|line| line.contains(" Violation - "));
+    lines.map(str::to_owned).collect()
 }
 
 #[tokio::test]
@@ -211,7 +243,7 @@ async fn what_is_missing_is_named() {
 
 #[tokio::test]
 async fn a_service_may_not_do_what_is_the_gateways() {
-    let (_server, port) = nats(CONFIG).await;
+    let (server, port) = nats(CONFIG).await;
     apply(port).await;
     let service = service(port).await;
     let jetstream = jetstream::new(service.clone());
@@ -219,5 +251,7 @@ async fn a_service_may_not_do_what_is_the_gateways() {
         let stored = jetstream.publish(subject, "x".into()).await.unwrap();
         let answered = tokio::time::timeout(Duration::from_millis(500), stored.into_future());
         assert!(!matches!(answered.await, Ok(Ok(_))), "{subject}");
+        let is_denied = denied(&server).iter().any(|line| line.contains(subject));
+        assert!(is_denied, "{subject}");
     }
 }
