@@ -2,7 +2,11 @@
 //! payload says.
 
 use async_nats::{Client, ConnectOptions, HeaderMap};
-use serde_json::json;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::{Value, json};
+use sha1::Sha1;
 use tempfile::TempDir;
 
 use crate::site::{PRODUCT, SECRET, Site};
@@ -12,6 +16,7 @@ use crate::support::{
 };
 
 const NATS_PASSWORD: &str = "nats-password-that-nobody-may-see";
+const PRODUCT_SECRET: &str = "QEFCQ0RFRkdISUpLTE1OT1BRUlM=";
 const PAYLOAD: &str = "payload-that-is-nobodys-business";
 
 /// A nats-server that wants a password.
@@ -50,10 +55,52 @@ async fn talk(gateway: &Gateway, services: &Client, protocol: Protocol) {
     sent.await.unwrap();
     services.flush().await.unwrap();
     assert_eq!(device.next().await.payload, PAYLOAD);
+    ask(services, &mut device).await;
     // A topic of somebody else, and one that nothing can be made of.
     device.publish(Publish::new("$thing/up/property/P/d1", PAYLOAD));
     device.acked().await.unwrap();
     device.disconnect().await;
+}
+
+/// A service asks the device, and is answered.
+async fn ask(services: &Client, device: &mut Device) {
+    assert_eq!(device.subscribe("$rpc/down/+/P/d0").await, 1);
+    let asked = services.request("device.rpc.mqtt.rpc.P.d0", PAYLOAD.into());
+    let answered = async {
+        let question = device.next().await;
+        assert_eq!(question.payload, PAYLOAD);
+        let topic = question.topic.replace("/down/", "/up/");
+        assert_eq!(device.publish_acked(&topic, PAYLOAD).await, 0);
+    };
+    let (answer, ()) = tokio::join!(asked, answered);
+    assert_eq!(answer.unwrap().payload, PAYLOAD);
+}
+
+/// A device registers; its signature, and its secret in both forms.
+async fn register(gateway: &Gateway) -> [String; 3] {
+    let hex = |bytes: &[u8]| -> String { bytes.iter().map(|byte| format!("{byte:02x}")).collect() };
+    let now_s = jetway::telemetry::now_unix_ms() / 1_000;
+    let mut mac = Hmac::<Sha1>::new_from_slice(PRODUCT_SECRET.as_bytes()).unwrap();
+    mac.update(format!("deviceName=new&nonce=7&productID=P&timestamp={now_s}").as_bytes());
+    let signature = hex(&mac.finalize().into_bytes());
+    let who = Credentials {
+        client_id: "register&P&new".to_owned(),
+        ..Site::device(0)
+    };
+    let mut device = Device::connect(Protocol::V5, gateway.mqtt(), &who).await;
+    assert_eq!(device.subscribe("$ext/down/register/P/new").await, 1);
+    let asked = json!({ "payload": {
+        "nonce": 7, "timestamp": now_s, "signature": signature, "retEnc": "hex",
+    } });
+    let topic = "$ext/up/register/P/new";
+    assert_eq!(device.publish_acked(topic, asked.to_string()).await, 0);
+    let answer: Value = serde_json::from_str(device.next().await.text()).unwrap();
+    let told: Value = serde_json::from_str(answer["data"]["payload"].as_str().unwrap()).unwrap();
+    let secret = told["psk"].as_str().unwrap().to_owned();
+    let bytes = secret.as_bytes().chunks(2);
+    let bytes = bytes.map(|byte| u8::from_str_radix(str::from_utf8(byte).unwrap(), 16).unwrap());
+    let encoded = STANDARD.encode(bytes.collect::<Vec<_>>());
+    [signature, secret, encoded]
 }
 
 /// A login by SCRAM; the proof.
@@ -85,12 +132,20 @@ async fn no_secret_is_logged_at_any_level() {
     let add = [
         "device", "add", PRODUCT, "d", "--secret", SECRET, "--count", "3",
     ];
-    jetway(&add, &[("JETWAY_DATABASE_URL", &database_url)]);
+    let database = [("JETWAY_DATABASE_URL", &*database_url)];
+    jetway(&add, &database);
+    let open = ["product", "registration", PRODUCT, "new", "--secret"];
+    jetway(&[&open[..], &[PRODUCT_SECRET]].concat(), &database);
     let (_server, nats_url) = nats().await;
     let gateway = Gateway::run(RunOptions {
         nats_url: nats_url.clone(),
         database_url,
-        environment: vec![("JETWAY_LOG_FILTER".to_owned(), "trace".to_owned())],
+        environment: [
+            ("JETWAY_LOG_FILTER", "trace"),
+            ("JETWAY_AUTH_REGISTRATION", "{ enabled = true }"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
         ..RunOptions::default()
     })
     .await;
@@ -117,11 +172,21 @@ async fn no_secret_is_logged_at_any_level() {
         wire.closed().await;
     }
     let proof = scram(&gateway).await;
+    let registered = register(&gateway).await;
     let log = gateway.log();
     assert!(log.contains("DEBUG"), "the level is in force");
     assert!(log.contains("P&d1"), "logins are logged");
-    let secrets = [SECRET, NATS_PASSWORD, PAYLOAD, &token, &proof];
-    for secret in secrets.into_iter().chain(wrong) {
+    assert!(log.contains("P/new"), "registrations are logged");
+    let secrets = [
+        SECRET,
+        PRODUCT_SECRET,
+        NATS_PASSWORD,
+        PAYLOAD,
+        &token,
+        &proof,
+    ];
+    let registered = registered.iter().map(String::as_str);
+    for secret in secrets.into_iter().chain(wrong).chain(registered) {
         let line = log.lines().find(|line| line.contains(secret));
         assert_eq!(line, None, "logged: {secret}");
     }

@@ -179,9 +179,9 @@ impl Gateway {
 
     /// How many sockets it holds; files are the database's, which opens them as it needs them.
     pub fn sockets(&self) -> usize {
-        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap();
+        let descriptors = fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap();
         let targets = descriptors.filter_map(|descriptor| {
-            let target = std::fs::read_link(descriptor.ok()?.path()).ok()?;
+            let target = fs::read_link(descriptor.ok()?.path()).ok()?;
             Some(target.to_string_lossy().into_owned())
         });
         targets
