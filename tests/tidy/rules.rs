@@ -120,6 +120,9 @@ const PURE: &[&str] = &[
     "session",
     "mapping",
     "auth::acl",
+    "auth::attempt",
+    "auth::credentials",
+    "auth::registration",
     "thing",
     "position",
 ];
