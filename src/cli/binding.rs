@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::device::{Place, device};
+use super::place::{Place, device};
 use crate::catalogue::{Notice, What};
 use crate::device::DeviceId;
 

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 
-use super::device::{Place, device};
+use super::place::{Place, device};
 use crate::catalogue::{Fingerprint, Notice, What};
 use crate::device::DeviceId;
 

@@ -1,4 +1,4 @@
-//! The command line: one file per subcommand.
+//! The command line: one file per subcommand. `place` is where those about the catalogue find it.
 
 mod bans;
 mod binding;
@@ -12,6 +12,7 @@ mod gps;
 mod hash;
 mod jobs;
 mod outbox;
+mod place;
 mod product;
 mod run;
 mod send;

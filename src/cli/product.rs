@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use anyhow::Result;
 
-use super::device::Place;
+use super::place::Place;
 use crate::catalogue::Registration;
 
 /// Products that are asked for at once.

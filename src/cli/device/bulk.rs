@@ -14,8 +14,8 @@ use anyhow::{Context as _, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::list::{COLUMNS, Fault, List, Row};
-use super::place::{Opened, Place};
 use crate::catalogue::{Filter, Imported, Notice, Outcome, What};
+use crate::cli::place::{Opened, Place};
 use crate::device::DeviceId;
 
 /// Devices in one transaction, unless it is said otherwise; and at most.

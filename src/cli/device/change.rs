@@ -4,8 +4,8 @@ use std::io::Write;
 
 use anyhow::{Context, bail};
 
-use super::place::Place;
 use crate::catalogue::State;
+use crate::cli::place::Place;
 use crate::device::DeviceId;
 
 /// Devices whose secrets are sealed in one transaction.

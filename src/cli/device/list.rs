@@ -9,9 +9,9 @@ use std::io::Read;
 use anyhow::{Context as _, Result, bail};
 use csv::{Position, ReaderBuilder, StringRecord};
 
-use super::place::device;
 use crate::auth::credentials::{Credentials, Secret};
 use crate::catalogue::{Imported, State};
+use crate::cli::place::device;
 use crate::device::DeviceId;
 
 /// The columns, in the order in which they are exported.

@@ -4,9 +4,9 @@ use std::io::Write;
 
 use anyhow::Context;
 
-use super::place::Place;
 use crate::auth::credentials::{Credentials, Method, Secret};
 use crate::catalogue::{self, Notice, What};
+use crate::cli::place::Place;
 use crate::device::DeviceId;
 
 #[derive(Clone, clap::Args)]

@@ -6,8 +6,8 @@ use std::io::Write;
 use anyhow::Context;
 use serde_json::json;
 
-use super::place::Place;
 use crate::catalogue::{Filter, Listed, State};
+use crate::cli::place::Place;
 use crate::device::DeviceId;
 use crate::event;
 use crate::protection::{Answer, Ask, Refusal};

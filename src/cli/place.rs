@@ -16,7 +16,7 @@ const CONNECT_MS: u64 = 5_000;
 
 /// The options of every command about the catalogue.
 #[derive(Clone, clap::Args)]
-pub(in crate::cli) struct Place {
+pub(super) struct Place {
     /// Configuration file, for its database, keys and NATS
     #[arg(long, env = "JETWAY_CONFIG")]
     config: Option<PathBuf>,
@@ -40,14 +40,14 @@ pub(in crate::cli) struct Place {
 }
 
 /// The catalogue, and NATS if it was named.
-pub(in crate::cli) struct Opened {
-    pub(in crate::cli) catalogue: Catalogue,
+pub(super) struct Opened {
+    pub(super) catalogue: Catalogue,
     nats: Option<client::Config>,
 }
 
 impl Place {
     /// Opens the database.
-    pub(in crate::cli) async fn open(&self) -> Result<Opened> {
+    pub(super) async fn open(&self) -> Result<Opened> {
         let mut config = Config::load(self.config.as_deref(), std::env::vars())?;
         let keys = config.catalogue.load().context("[catalogue]")?;
         let database = match &self.url {
@@ -72,7 +72,7 @@ impl Place {
 
 impl Opened {
     /// Tells gateways of what is done; whether they know, as far as that was asked for.
-    pub(in crate::cli) async fn tell(&self, notices: &[Notice]) -> bool {
+    pub(super) async fn tell(&self, notices: &[Notice]) -> bool {
         let Some(config) = &self.nats else {
             let meant = |notice: &Notice| notice.what.ends_connections();
             if notices.iter().any(meant) {
@@ -101,7 +101,7 @@ impl Opened {
     }
 
     /// What all gateways say to a question; none if NATS was not named.
-    pub(in crate::cli) async fn ask(&self, question: &Ask) -> Result<Vec<Answer>> {
+    pub(super) async fn ask(&self, question: &Ask) -> Result<Vec<Answer>> {
         let Some(config) = &self.nats else {
             return Ok(Vec::new());
         };
@@ -111,7 +111,7 @@ impl Opened {
 }
 
 /// A device as it is written in one word.
-pub(in crate::cli) fn device(text: &str) -> Result<DeviceId, String> {
+pub(super) fn device(text: &str) -> Result<DeviceId, String> {
     let (product, name) = text.split_once('/').ok_or("expected PRODUCT/NAME")?;
     DeviceId::new(product, name).map_err(|error| error.to_string())
 }
