@@ -50,6 +50,7 @@ fn uplink(criterion: &mut Criterion) {
         id: id.clone(),
         scope: Scope::Full,
         sub_devices: [].into(),
+        access: None,
     };
     let native = Mapping::load(&Settings::default(), None).unwrap();
     let forms = [("thing".to_owned(), Form::Protobuf)].into();

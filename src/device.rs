@@ -8,6 +8,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::access::Access;
+
 /// The longest product id or device name in bytes of UTF-8.
 pub const NAME_BYTES_MAX: usize = 128;
 
@@ -155,6 +157,8 @@ pub struct Device {
     pub scope: Scope,
     /// Sub-devices that are bound to it and for which it may act (a gateway device); empty for others.
     pub sub_devices: Arc<[DeviceId]>,
+    /// The rules that it is held to besides; none for most.
+    pub access: Option<Arc<Access>>,
 }
 
 /// How much of its own topics a device may use.

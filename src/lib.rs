@@ -47,6 +47,7 @@ pub mod cli;
 pub mod config;
 pub mod gateway;
 
+pub mod access;
 pub mod database;
 pub mod delivery;
 pub mod device;

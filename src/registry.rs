@@ -66,6 +66,7 @@ struct Queue<M> {
     command: Option<Command>,
     rung: bool,
     rebound: Option<Rebound>,
+    rules: bool,
     overflow: Overflow,
     left: bool,
 }
@@ -103,6 +104,8 @@ pub enum Mail<M> {
     Rung,
     /// The sub-devices that the device may act for are others; said once.
     Rebound(Rebound),
+    /// The rules that the device is held to are others; said once.
+    Rules,
     /// Everything behind the messages so far was refused, and will be until the connection rejoins; said once.
     Overflowed,
 }
@@ -120,6 +123,7 @@ impl<M> Mailbox<M> {
                 command: None,
                 rung: false,
                 rebound: None,
+                rules: false,
                 overflow: Overflow::No,
                 left: false,
             }),
@@ -221,6 +225,12 @@ impl<M> Mailbox<M> {
         self.waker.wake();
     }
 
+    /// The rules that the device is held to are others.
+    pub fn hold_to_rules(&self) {
+        self.lock().rules = true;
+        self.waker.wake();
+    }
+
     /// The next mail; messages and the overflow stay where they are while `has_room` is false.
     pub fn poll_mail(&self, context: &Context<'_>, has_room: bool) -> Poll<Mail<M>> {
         self.waker.register(context.waker());
@@ -233,6 +243,9 @@ impl<M> Mailbox<M> {
         }
         if let Some(rebound) = queue.rebound.take() {
             return Poll::Ready(Mail::Rebound(rebound));
+        }
+        if std::mem::take(&mut queue.rules) {
+            return Poll::Ready(Mail::Rules);
         }
         if has_room && let Some((message, bytes)) = queue.messages.pop_front() {
             queue.bytes -= bytes;

@@ -339,6 +339,7 @@ fn device() -> Device {
         id: DeviceId::new("demo01", "device0001").expect("ordinary names"),
         scope: Scope::Full,
         sub_devices: [].into(),
+        access: None,
     }
 }
 

@@ -6,6 +6,8 @@
 
 #![allow(dead_code, unused_imports, reason = "the rest of the gateway uses it")]
 
+#[path = "../../src/access.rs"]
+pub mod access;
 #[path = "../../src/device.rs"]
 pub mod device;
 #[path = "../../src/mapping/mod.rs"]

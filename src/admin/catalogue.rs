@@ -28,7 +28,7 @@ const LIMIT: usize = 100;
 const LIMIT_MAX: usize = 10_000;
 
 /// What was done.
-struct Done(StatusCode, Value);
+pub(super) struct Done(pub(super) StatusCode, pub(super) Value);
 
 impl IntoResponse for Done {
     fn into_response(self) -> Response {
@@ -36,7 +36,7 @@ impl IntoResponse for Done {
     }
 }
 
-type Answer = Result<Done, Refused>;
+pub(super) type Answer = Result<Done, Refused>;
 
 impl From<Error> for Refused {
     fn from(error: Error) -> Self {
@@ -76,12 +76,12 @@ pub(super) fn routes() -> Router<Arc<Admin>> {
         )
 }
 
-fn bad(words: String) -> Refused {
+pub(super) fn bad(words: String) -> Refused {
     Refused(StatusCode::BAD_REQUEST, words)
 }
 
 /// A JSON body.
-fn read<T: DeserializeOwned>(body: &str) -> Result<T, Refused> {
+pub(super) fn read<T: DeserializeOwned>(body: &str) -> Result<T, Refused> {
     serde_json::from_str(body).map_err(|error| bad(format!("body: {error}")))
 }
 
@@ -95,7 +95,7 @@ fn secret(text: Option<&str>) -> Result<Option<Secret>, Refused> {
 }
 
 /// The conditions of a query: each key is one of `keys`, in their order.
-fn conditions<const KEYS: usize>(
+pub(super) fn conditions<const KEYS: usize>(
     query: Option<&str>,
     keys: [&str; KEYS],
 ) -> Result<[Option<String>; KEYS], Refused> {
@@ -125,7 +125,7 @@ fn limit(text: Option<String>) -> Result<usize, Refused> {
 }
 
 impl Admin {
-    fn catalogue(&self) -> Result<&Catalogue, Refused> {
+    pub(super) fn catalogue(&self) -> Result<&Catalogue, Refused> {
         let elsewhere = || {
             let words =
                 "this node has no catalogue: expected the role gateway and the device profile";
@@ -135,10 +135,15 @@ impl Admin {
     }
 
     /// Tells gateways, and says so in the answer.
-    async fn done(&self, status: StatusCode, mut answer: Value, notice: Notice) -> Answer {
+    pub(super) async fn done(
+        &self,
+        status: StatusCode,
+        mut answer: Value,
+        notice: Notice,
+    ) -> Answer {
         let told = tell(&self.readiness.link.client, &[notice]).await;
         if let Err(error) = &told {
-            tracing::warn!(%error, "gateways are not told of a changed device");
+            tracing::warn!(%error, "gateways are not told of a change");
         }
         if let Some(fields) = answer.as_object_mut() {
             fields.insert("told".to_owned(), json!(told.is_ok()));

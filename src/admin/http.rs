@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::{catalogue, dlq, jobs, outbox, protection, schemas};
+use super::{catalogue, dlq, jobs, outbox, protection, rules, schemas};
 use crate::catalogue::Catalogue;
 use crate::dlq::Shelf;
 use crate::health::{Health, Readiness};
@@ -53,6 +53,7 @@ impl Admin {
             .merge(outbox::routes())
             .merge(jobs::routes())
             .merge(catalogue::routes())
+            .merge(rules::routes())
             .merge(protection::routes())
             .with_state(Arc::new(self));
         let serve = axum::serve(listener, router).into_future();

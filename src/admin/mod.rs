@@ -13,6 +13,7 @@ mod jobs;
 mod outbox;
 mod protection;
 mod request;
+mod rules;
 mod schemas;
 
 pub use http::Admin;

@@ -1,20 +1,15 @@
 //! May a device publish to a topic, or subscribe to a filter (profile §1.5, with its weaknesses W-S1 and W-S2 closed).
 //!
-//! Pure: the device is authenticated, its sub-devices are known, and `mapping` has read the topic. Names are compared
+//! Pure: the device is authenticated, its sub-devices and rules are known, and `mapping` has read the topic. Names are compared
 //! exactly, so a wildcard in the place of a name is another device. There is no way to allow what is not said here.
+//!
+//! Rules add the topics of other devices of the same product, never another direction, and take away whatever they deny.
 
 use std::fmt;
 
+pub use crate::access::Action;
+use crate::access::Effect;
 use crate::device::{Address, Device, Direction, Scope};
-
-/// What a device wants to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Action {
-    /// Send on a topic name.
-    Publish,
-    /// Receive what a filter matches.
-    Subscribe,
-}
 
 /// Why a device may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
@@ -29,6 +24,8 @@ pub enum Denied {
     RegisterOnly,
     /// Topics that start with `$` are the server's own.
     Reserved,
+    /// A rule of its product, or of its login, denies it.
+    Rule,
 }
 
 impl Denied {
@@ -41,6 +38,7 @@ impl Denied {
             Self::Direction => "topic of the other direction",
             Self::RegisterOnly => "only registration is allowed before a device has its secret",
             Self::Reserved => "topics that start with $ are the server's",
+            Self::Rule => "a rule denies this topic",
         }
     }
 }
@@ -81,10 +79,17 @@ pub fn authorize(
         let mut bound = device.sub_devices.iter();
         bound.any(|sub| sub.product() == address.product && sub.name() == address.name)
     };
-    if !own && !bound() {
+    let rules = device
+        .access
+        .as_ref()
+        .filter(|_| device.scope == Scope::Full);
+    let said = rules.and_then(|rules| rules.says(&device.id, action, address.topic));
+    let is_added = said == Some(Effect::Allow) && address.product == device.id.product();
+    if !own && !is_added && !bound() {
         return Err(Denied::OtherDevice);
     }
     match (action, address.direction) {
+        _ if said == Some(Effect::Deny) => Err(Denied::Rule),
         (Action::Publish, Direction::Up) | (Action::Subscribe, Direction::Down) => Ok(()),
         _ => Err(Denied::Direction),
     }

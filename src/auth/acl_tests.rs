@@ -1,6 +1,7 @@
 //! The full matrix of who may publish and subscribe what, from topic text to decision.
 
 use super::*;
+use crate::access::{Access, Rule, Rules};
 use crate::device::DeviceId;
 use crate::mapping::{Mapping, Profile, Settings};
 
@@ -12,6 +13,7 @@ fn device(scope: Scope, product: &str, name: &str, subs: &[(&str, &str)]) -> Dev
         id: DeviceId::new(product, name).unwrap(),
         scope,
         sub_devices: subs.collect(),
+        access: None,
     }
 }
 
@@ -151,6 +153,60 @@ fn without_a_secret_no_sub_device() {
     );
 }
 
+fn held_to(device: Device, rules: &str) -> Device {
+    let rules: Vec<Rule> = serde_json::from_str(rules).unwrap();
+    let rules = Rules::try_from(rules).unwrap();
+    Device {
+        access: Access::of(rules, Rules::default(), "P1&N1"),
+        ..device
+    }
+}
+
+const RULES: &str = r#"[
+    {"effect": "allow", "action": "both", "filter": "$thing/+/property/{productID}/N2"},
+    {"effect": "allow", "action": "both", "filter": "$thing/+/property/P2/N2"},
+    {"effect": "deny", "action": "publish", "filter": "$thing/up/event/{productID}/{deviceName}"},
+    {"effect": "deny", "action": "both", "filter": "$ota/#"},
+    {"effect": "allow", "action": "both", "filter": "$ota/#"}
+]"#;
+
+#[test]
+fn g23_rules_add_topics_of_the_product_and_take_away_whatever_they_deny() {
+    let device = held_to(device(Scope::Full, "P1", "N1", &[("S", "s")]), RULES);
+    check(
+        &device,
+        &[
+            (PUB, "$thing/up/property/P1/N1", ALLOW),
+            (PUB, "$thing/up/property/P1/N2", ALLOW),
+            (SUB, "$thing/down/property/P1/N2", ALLOW),
+            (SUB, "$thing/up/property/P1/N2", Err(Denied::Direction)),
+            (SUB, "$thing/down/+/P1/N2", Err(Denied::OtherDevice)),
+            (PUB, "$thing/up/property/P1/N3", Err(Denied::OtherDevice)),
+            (PUB, "$thing/up/property/P2/N2", Err(Denied::OtherDevice)),
+            (PUB, "$thing/up/event/P1/N1", Err(Denied::Rule)),
+            (PUB, "$thing/up/event/S/s", ALLOW),
+            (SUB, "$thing/down/event/P1/N1", ALLOW),
+            (PUB, "$ota/up/report/P1/N1", Err(Denied::Rule)),
+            (PUB, "$ota/up/report/S/s", Err(Denied::Rule)),
+            (SUB, "$ota/down/+/P1/N1", Err(Denied::Rule)),
+        ],
+    );
+}
+
+#[test]
+fn rules_give_nothing_to_who_only_registers() {
+    let rules = RULES.replace("$thing/+/property/{productID}/N2", "$ext/#");
+    let device = held_to(device(Scope::Register, "P1", "N1", &[]), &rules);
+    check(
+        &device,
+        &[
+            (PUB, "$ext/up/register/P1/N1", ALLOW),
+            (PUB, "$ext/up/ntp/P1/N1", Err(Denied::RegisterOnly)),
+            (PUB, "$ext/up/register/P1/N2", Err(Denied::OtherDevice)),
+        ],
+    );
+}
+
 #[test]
 fn g22_names_are_compared_exactly() {
     let device = device(Scope::Full, "P1.a*", "N>%2E", &[]);
@@ -189,6 +245,7 @@ fn an_open_client_has_all_topics_but_those_of_the_server() {
         id: DeviceId::open("anybody").unwrap(),
         scope: Scope::Open,
         sub_devices: [].into(),
+        access: None,
     };
     check(
         &client,

@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use crate::access::Rules;
 use crate::auth::denied::Denied;
 use crate::catalogue::{Record, State};
 use crate::device::{Certificate, Device, DeviceId, Scope};
@@ -33,6 +34,8 @@ pub struct Decision {
     pub device: Device,
     /// When what it proved itself with ends, and its connection with it, in Unix milliseconds; none: never.
     pub expires_ms: Option<u64>,
+    /// The rules that come with what it proved itself with.
+    pub rules: Rules,
     /// Whether the catalogue has the device, and it did not log in before.
     pub(super) is_first: bool,
 }
@@ -60,8 +63,10 @@ impl Decision {
                 id: device,
                 scope: Scope::Full,
                 sub_devices: [].into(),
+                access: None,
             },
             expires_ms: None,
+            rules: Rules::default(),
             is_first: false,
         }
     }

@@ -178,6 +178,7 @@ impl Server {
                     id: self.device.clone(),
                     scope: Scope::Full,
                     sub_devices: Arc::clone(sub_devices),
+                    access: None,
                 },
                 data,
             }),

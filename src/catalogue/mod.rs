@@ -1,7 +1,7 @@
 //! The catalogue: products, devices with their secrets and states, certificates, and which gateway device acts for which
 //! sub-devices, in the SQL database. The only place with SQL about them.
 //!
-//! `tables` opens it, `find` answers logins, `page` lists, `write`, `import`, `product`, `certificate`, `binding` and `registration` change it, `sealing` keeps
+//! `tables` opens it, `find` answers logins, `page` lists, `write`, `import`, `product`, `certificate`, `rule`, `binding` and `registration` change it, `sealing` keeps
 //! secrets from who reads the database, a `notice` tells all nodes. It does not cache and does not judge logins.
 //!
 //! Invariants: names are told apart by their bytes, on each kind of database; a batch is stored whole or not at all; an existing
@@ -19,6 +19,7 @@ mod page;
 mod product;
 mod record;
 mod registration;
+mod rule;
 mod sealing;
 mod statement;
 mod tables;

@@ -33,6 +33,8 @@ pub enum What {
     CertificateAdded,
     /// Has a certificate less.
     CertificateRemoved,
+    /// Allows and denies other topics: a product.
+    Rules,
 }
 
 impl What {
@@ -45,9 +47,12 @@ impl What {
             | Self::Secret
             | Self::Removed
             | Self::CertificateRemoved => true,
-            Self::Added | Self::Enabled | Self::Bound | Self::Unbound | Self::CertificateAdded => {
-                false
-            }
+            Self::Added
+            | Self::Enabled
+            | Self::Bound
+            | Self::Unbound
+            | Self::CertificateAdded
+            | Self::Rules => false,
         }
     }
 }
@@ -104,8 +109,14 @@ impl Notice {
     /// A notice of many new devices of a product.
     #[must_use]
     pub fn added(product: &str) -> Self {
+        Self::of_product(product, What::Added)
+    }
+
+    /// A notice of a product, or of many of its devices.
+    #[must_use]
+    pub fn of_product(product: &str, what: What) -> Self {
         Self {
-            what: What::Added,
+            what,
             product: product.to_owned(),
             device: None,
             gateway: None,

@@ -14,6 +14,7 @@ mod jobs;
 mod outbox;
 mod place;
 mod product;
+mod rule;
 mod run;
 mod send;
 mod streams;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 
-use crate::catalogue::{Catalogue, Notice, tell};
+use crate::catalogue::{Catalogue, Notice, What, tell};
 use crate::config::Config;
 use crate::database;
 use crate::device::DeviceId;
@@ -74,10 +74,11 @@ impl Opened {
     /// Tells gateways of what is done; whether they know, as far as that was asked for.
     pub(super) async fn tell(&self, notices: &[Notice]) -> bool {
         let Some(config) = &self.nats else {
-            let meant = |notice: &Notice| notice.what.ends_connections();
+            let meant =
+                |notice: &Notice| notice.what.ends_connections() || notice.what == What::Rules;
             if notices.iter().any(meant) {
                 eprintln!(
-                    "done in the database; gateways see it after [auth] cache_ttl_ms, at the next login: name NATS (--nats) to tell them"
+                    "done in the database; gateways see it after [auth] cache_ttl_ms (devices: at the next login): name NATS (--nats) to tell them"
                 );
             }
             return true;
@@ -93,7 +94,7 @@ impl Opened {
             Ok(()) => true,
             Err(error) => {
                 eprintln!(
-                    "done in the database, but gateways are not told, and see it after [auth] cache_ttl_ms, at the next login: {error}"
+                    "done in the database, but gateways are not told, and see it after [auth] cache_ttl_ms (devices: at the next login): {error}"
                 );
                 false
             }

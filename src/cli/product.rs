@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use anyhow::Result;
 
 use super::place::Place;
+use super::rule;
 use crate::catalogue::Registration;
 
 /// Products that are asked for at once.
@@ -46,6 +47,9 @@ enum Command {
         #[command(flatten)]
         place: Place,
     },
+    /// Say which topics its devices may use beside their own, and which they may not
+    #[command(subcommand)]
+    Rule(rule::Command),
     /// Remove a product that has no devices
     Remove {
         /// Product id
@@ -78,6 +82,7 @@ pub(super) async fn run(args: Args) -> Result<bool> {
             let catalogue = place.open().await?.catalogue;
             catalogue.remove_product(&product).await?;
         }
+        Command::Rule(command) => return rule::run(command).await,
         Command::Ls { json, place } => {
             let catalogue = place.open().await?.catalogue;
             let mut out = io::BufWriter::new(io::stdout());

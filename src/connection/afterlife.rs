@@ -6,6 +6,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{Shared, behind};
+use crate::access::Rules;
 use crate::device::{Connection, Device};
 use crate::jetstream::Refusal;
 use crate::mapping::Mapping;
@@ -18,13 +19,15 @@ use crate::uplink::Sender;
 /// Publishes a Will under an id of its connection, so that whoever does it again adds nothing; returns once it is stored, or
 /// the stream refused it.
 ///
-/// It was authorised when it was accepted (G10).
+/// It was authorised when it was accepted (G10); rules that its product has by now count, too.
 pub(super) async fn publish_will(shared: &Shared, owner: &Connection, will: &Publish) {
     let device = Device {
         id: owner.device.clone(),
         scope: shared.authenticator.scope(),
         sub_devices: [].into(),
+        access: None,
     };
+    let device = shared.with_rules(device, Rules::default(), &owner.client_id);
     let tokens = Mapping::device_tokens(&owner.device).into();
     let receipts = Arc::default();
     let mut sender = Sender::new(device, &tokens, &owner.connection_id, &shared.run, receipts);

@@ -56,7 +56,8 @@ impl Driver {
             false => Version::V3_1_1,
         };
         let mut publishes = ask.call.publishes(version).into_iter();
-        let is_sent = publishes.any(|publish| self.session.handle_request(publish));
+        let is_sent = publishes
+            .any(|publish| self.may_have(&publish.topic) && self.session.handle_request(publish));
         if !is_sent {
             return ask.refuse(Refusal::NotSubscribed);
         }

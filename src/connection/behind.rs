@@ -14,10 +14,9 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::Shared;
-use super::attachment::Attachment;
 use super::driver::Driver;
 use crate::device::{Connection, DeviceId};
-use crate::mqtt::{Publish, TopicFilter};
+use crate::mqtt::Publish;
 use crate::registry::Rebound;
 use crate::session::CloseReason;
 use crate::status::Status;
@@ -184,17 +183,7 @@ impl Driver {
             return;
         }
         self.sender.rebind(sub_devices);
-        let attachment = Attachment::of(self);
-        let filters = self.session.subscriptions();
-        let lost: Vec<TopicFilter> = filters
-            .filter(|filter| attachment.authorize(filter).is_err())
-            .cloned()
-            .collect();
-        for filter in lost {
-            tracing::info!(device = %self.sender.device.id, %filter, "subscription ended, the sub-device is not bound any more");
-            attachment.detach(&filter);
-            self.session.withdraw(&filter);
-        }
+        self.end_subscriptions();
         let bound = &self.sender.device.sub_devices;
         if let Some(behind) = &mut self.behind.0 {
             let lost = behind.online.extract_if(.., |id, _| !bound.contains(id));

@@ -250,6 +250,7 @@ impl Driver {
             Event::Mail(Mail::Message(delivery)) => self.deliver(delivery, false),
             Event::Mail(Mail::Rung) => self.handle_asks(),
             Event::Mail(Mail::Rebound(rebound)) => self.handle_rebound(rebound),
+            Event::Mail(Mail::Rules) => self.handle_rules(),
             Event::Mail(Mail::Overflowed) => self.catch_up(),
             Event::Finished(finished) => self.handle_finished(finished),
             Event::Admitted(permit) => self.handle_admitted(permit),

@@ -19,7 +19,7 @@ use super::refused::Refused;
 use super::registering::Registering;
 use super::wire::Wire;
 use super::{Shared, afterlife, attachment, place, releasing};
-use crate::auth::acl::Action;
+use crate::access::{Action, Rules};
 use crate::device::{Connection, Device, Scope};
 use crate::downlink::Delivery;
 use crate::jetstream::Receipts;
@@ -234,9 +234,13 @@ fn check_will(shared: &Shared, device: &Device, connect: &Connect) -> Result<(),
         let reason = ReasonCode::NotAuthorized;
         return Err(Refused::with(reason, Rejected::NotAuthorized));
     }
-    let uplink = &shared.uplink;
-    let allowed = uplink.authorize(device, Action::Publish, will.topic.as_str());
-    allowed.map_err(|error| Refused::with(error.problem().reason, Rejected::NotAuthorized))
+    // It may outlive the login, and what that allows besides.
+    let lasting = shared.with_rules(device.clone(), Rules::default(), &connect.client_id);
+    for device in [device, &lasting] {
+        let allowed = (shared.uplink).authorize(device, Action::Publish, will.topic.as_str());
+        allowed.map_err(|error| Refused::with(error.problem().reason, Rejected::NotAuthorized))?;
+    }
+    Ok(())
 }
 
 async fn read_connect(wire: &mut Wire) -> Result<Box<Connect>, Refused> {
@@ -341,7 +345,9 @@ impl Admitted {
         let start = start(shared, &self.agreement, &connection, before);
         let session = Session::new(self.agreement, &shared.session, start, Instant::now());
         let receipts = Arc::new(Receipts::of(held.claimant()));
-        let (device, id) = (self.device, &connection.connection_id);
+        // What changed from here on the mailbox is told.
+        let device = shared.with_new_rules(self.device, &connection.client_id);
+        let id = &connection.connection_id;
         let sender = Sender::new(device, &key, id, &shared.run, receipts);
         Ok(Box::new(Driver::new(
             Arc::clone(shared),

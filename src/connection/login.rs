@@ -6,6 +6,7 @@ use super::metrics::Rejected;
 use super::refused::Refused;
 use super::wire::Wire;
 use super::{Shared, authentication};
+use crate::access::Rules;
 use crate::auth;
 use crate::auth::{Attempt, Decision};
 use crate::device::Device;
@@ -26,12 +27,14 @@ pub(super) async fn login(
     let Some(method) = &connect.properties.authentication_method else {
         // Boxed, so that a login takes room for no longer than it lasts.
         let accepted = Box::pin(ask(shared, origin, connect)).await?;
-        return Ok((accepted.device, accepted.expires_ms.and_then(instant)));
+        let device = shared.with_rules(accepted.device, accepted.rules, &connect.client_id);
+        return Ok((device, accepted.expires_ms.and_then(instant)));
     };
     let (device, data) = authentication::exchange(shared, wire, connect, method, deadline).await?;
     let said = &mut agreement.connack.properties;
     said.authentication_method = Some(method.clone()); // [MQTT-4.12.0-5]
     said.authentication_data = data;
+    let device = shared.with_rules(device, Rules::default(), &connect.client_id);
     Ok((device, None))
 }
 

@@ -23,6 +23,7 @@ mod login;
 mod metrics;
 mod outbound;
 mod pending;
+pub mod permission;
 mod place;
 mod protecting;
 mod reading;

@@ -115,9 +115,10 @@ impl Driver {
         let now = telemetry::now_unix_ms();
         let matching = found
             .iter()
-            .filter(|downlink| filter.matches(&downlink.topic));
+            .filter(|downlink| filter.matches(&downlink.topic) && self.may_have(&downlink.topic));
         let publishes = matching.filter_map(|downlink| downlink.publish(now));
-        let refused = self.session.handle_retained(filter, publishes.collect());
+        let publishes = publishes.collect();
+        let refused = self.session.handle_retained(filter, publishes);
         if refused > 0 {
             tracing::warn!(device = %self.sender.device.id, %filter, refused, "more retained messages than a session may have");
             self.shared.downlinks.count_all(Outcome::TooMany, refused);
@@ -147,13 +148,17 @@ impl Driver {
         self.outbound.pending().jobs.push_front(rest);
     }
 
-    /// A message that was read again, as the device gets it; none if its lifetime is over. One that may be half delivered
-    /// goes on all the same [MQTT-4.3.3-7].
+    /// A message that was read again, as the device gets it; none if its lifetime is over, or a rule denies it. One that may be
+    /// half delivered goes on all the same [MQTT-4.3.3-7].
     fn in_time(&mut self, packet_id: PacketId, downlink: &Arc<Downlink>) -> Option<Publish> {
         let half_delivered = self.session.is_half_delivered(packet_id);
         let publish = downlink
             .publish(telemetry::now_unix_ms())
             .or_else(|| half_delivered.then(|| downlink.as_publish()));
+        if !half_delivered && !self.may_have(&downlink.topic) {
+            self.lose(&Delivery::new(Arc::clone(downlink)), Outcome::Denied);
+            return None;
+        }
         if publish.is_none() {
             self.lost(Lost::read(downlink, Outcome::Expired));
         } else if downlink.receipt.is_some() {
@@ -188,12 +193,16 @@ impl Driver {
             (None, true) => Source::Backlog(sequence),
             (None, false) => Source::Stream(sequence),
         };
-        let Some(publish) = downlink.publish(telemetry::now_unix_ms()) else {
-            self.lose(&delivery, Outcome::Expired);
-            if delivery.share.is_none() {
-                self.session.skip_to(sequence);
+        let publish = match downlink.publish(telemetry::now_unix_ms()) {
+            Some(publish) if self.may_have(&downlink.topic) => publish,
+            expired_or_denied => {
+                let denied = expired_or_denied.map(|_| Outcome::Denied);
+                self.lose(&delivery, denied.unwrap_or(Outcome::Expired));
+                if delivery.share.is_none() {
+                    self.session.skip_to(sequence);
+                }
+                return;
             }
-            return;
         };
         let is_new = sequence > self.session.taken();
         let own = downlink.publisher.as_deref() == Some(&*self.connection.client_id);
@@ -318,9 +327,12 @@ impl Driver {
     /// The device does not get what was to be handed over.
     fn lose(&mut self, delivery: &Delivery, outcome: Outcome) {
         delivery.done();
-        // Where a message is for whoever subscribes, a session that does not want it loses nothing.
-        let unwanted = matches!(outcome, Outcome::NotSubscribed | Outcome::Missed);
-        if unwanted && !self.shared.mapping.has_one_receiver() {
+        // Where a message is for whoever subscribes, or for another device, a session that does not get it loses nothing.
+        let unwanted = matches!(
+            outcome,
+            Outcome::NotSubscribed | Outcome::Missed | Outcome::Denied
+        );
+        if unwanted && !self.is_receiver(&delivery.downlink.topic) {
             return self.shared.downlinks.count(outcome);
         }
         self.lost(Lost::read(&delivery.downlink, outcome));

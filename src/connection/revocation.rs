@@ -14,7 +14,7 @@ use futures_util::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
-use crate::catalogue::Notice;
+use crate::catalogue::{Notice, What};
 use crate::device::DeviceId;
 use crate::jetstream::Link;
 use crate::mapping::Mapping;
@@ -100,6 +100,7 @@ pub async fn run(
                 if now != epoch {
                     epoch = now;
                     shared.authenticator.forget_all();
+                    shared.rules.change();
                     for (_, mailbox) in shared.registry.all() {
                         mailbox.rebind(Rebound::Perhaps);
                     }
@@ -119,6 +120,9 @@ impl Shared {
                 return;
             }
         };
+        if notice.what == What::Rules {
+            return self.rules.change();
+        }
         let rebound = notice.rebound();
         // First, so that a login that is not found below finds this.
         if notice.what.ends_connections() {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use bytestring::ByteString;
 
 use super::{Config, Metrics, Recent};
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, ProductRules};
 use crate::dlq::DeadLetters;
 use crate::downlink::{self, Delivery, Finished, Reports, Retained, Shares};
 use crate::jetstream::Reader;
@@ -37,6 +37,8 @@ pub struct Shared {
     pub protection: Arc<Protection>,
     /// Who may connect.
     pub authenticator: Authenticator,
+    /// What products allow and deny besides.
+    pub rules: ProductRules,
     /// Who was shut out lately.
     pub revocations: Recent,
     /// Gateway devices that got other sub-devices lately.

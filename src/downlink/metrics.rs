@@ -20,6 +20,8 @@ pub enum Outcome {
     Sent,
     /// No filter of the device matches its topic.
     NotSubscribed,
+    /// A rule denies the device its topic.
+    Denied,
     /// Larger than the device takes.
     TooLarge,
     /// Its lifetime was over.
@@ -45,6 +47,7 @@ impl Outcome {
             Self::Unmapped => "unmapped",
             Self::Sent => "sent",
             Self::NotSubscribed => "not_subscribed",
+            Self::Denied => "denied",
             Self::TooLarge => "too_large",
             Self::Expired => "expired",
             Self::Overflow => "overflow",

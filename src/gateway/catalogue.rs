@@ -1,15 +1,21 @@
 //! The catalogue of devices of a node, and what becomes of connections when it changes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use super::parts::Parts;
+use crate::access::RulesByProduct;
+use crate::auth::ProductRules;
 use crate::catalogue::Catalogue;
 use crate::config::Config;
-use crate::connection::{Shared, revocation};
+use crate::connection::{Shared, permission, revocation};
 use crate::tasks::OnExit;
 use crate::topology::Desk;
+
+/// Rules of products are looked at no more often without a notice.
+const RULES_MIN: Duration = Duration::from_secs(1);
 
 /// The catalogue of a configuration, with its keys.
 ///
@@ -29,14 +35,28 @@ impl Parts<'_> {
         Some(Desk::new(catalogue, self.link.clone(), answers))
     }
 
+    /// What products allow and deny besides, where there is a catalogue.
+    pub(super) async fn rules(&self) -> Result<ProductRules> {
+        let rules = match &self.catalogue {
+            Some(catalogue) => catalogue.rules().await.context("rules of products")?,
+            None => RulesByProduct::default(),
+        };
+        Ok(ProductRules::new(rules))
+    }
+
     /// Hears of changes, where there is a catalogue.
     pub(super) async fn start_revocation(&self, shared: &Arc<Shared>) -> Result<()> {
-        if self.catalogue.is_some() {
+        if let Some(catalogue) = self.catalogue.clone() {
             let notices = revocation::subscribe(&self.link).await;
             let notices = notices.context("notices of changed devices")?;
-            let (shared, link) = (Arc::clone(shared), self.link.clone());
+            let (again, shared) = (Arc::clone(shared), Arc::clone(shared));
+            let link = self.link.clone();
             let run = revocation::run(shared, link, notices, self.services_stop.clone());
             self.services.spawn("revocation", OnExit::Shutdown, run);
+            let (shared, stop) = (again, self.services_stop.clone());
+            let every = Duration::from_millis(self.config.auth.cache_ttl_ms).max(RULES_MIN);
+            let run = permission::run(shared, catalogue, every, stop);
+            self.services.spawn("rules", OnExit::Shutdown, run);
         }
         Ok(())
     }

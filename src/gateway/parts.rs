@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::lifecycle::{self, Gateway};
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, ProductRules};
 use crate::catalogue::Catalogue;
 use crate::config::Config;
 use crate::connection::{self, Recent, Shared};
@@ -107,7 +107,8 @@ impl Parts<'_> {
             let run = activation.run(self.services_stop.clone());
             self.services.spawn("first logins", OnExit::Shutdown, run);
         }
-        let shared = self.shared(authenticator, stores, ownership, run);
+        let rules = self.rules().await?;
+        let shared = self.shared(authenticator, rules, stores, ownership, run);
         self.start_downlinks(&shared, uplink.clone()).await?;
         self.start_ownership(&shared).await?;
         self.start_revocation(&shared).await?;
@@ -335,6 +336,7 @@ impl Parts<'_> {
     fn shared(
         &mut self,
         authenticator: Authenticator,
+        rules: ProductRules,
         stores: Stores,
         ownership: Ownership,
         run: Box<str>,
@@ -375,6 +377,7 @@ impl Parts<'_> {
             authenticator,
             revocations: Recent::new(self.config.connection.handshake_timeout()),
             rebindings: Recent::new(self.config.connection.handshake_timeout()),
+            rules,
             uplink: self.uplink(stores.uplink),
             status: Status::new(
                 stores.status,

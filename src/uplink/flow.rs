@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Error;
 use super::routes::Routes;
 use super::span::Span;
+use crate::access::Access;
 use crate::auth::acl::{self, Action};
 use crate::device::{Address, Device, DeviceId, Direction};
 use crate::jetstream::{Permit, Publisher, Receipts, Refusal};
@@ -77,6 +78,12 @@ impl Sender {
     /// The device may act for these sub-devices from now on, and for no others.
     pub fn rebind(&mut self, sub_devices: Arc<[DeviceId]>) {
         self.device.sub_devices = sub_devices;
+        self.routes = Routes::default();
+    }
+
+    /// The device is held to these rules from now on, and to no others.
+    pub fn hold_to(&mut self, access: Option<Arc<Access>>) {
+        self.device.access = access;
         self.routes = Routes::default();
     }
 }
@@ -213,7 +220,7 @@ impl Uplink {
                 // Also of a message that cannot be mapped: its dead letter has it.
                 sender.prepared = number;
                 let identity = identity(&sender.device, &address)?;
-                sender.routes.keep(self.mapping.route(identity, &address)?)
+                sender.routes.keep(self.mapping.route(&identity, &address)?)
             }
         };
         sender.prepared = number;
@@ -317,16 +324,22 @@ impl Uplink {
     }
 }
 
-/// The authorised identity that the address names: the device's own or that of a bound sub-device. In the open profile
-/// an address names nobody.
-fn identity<'a>(device: &'a Device, address: &Address<'_>) -> Result<&'a DeviceId, Error> {
-    std::iter::once(&device.id)
+/// The authorised identity that the address names: the device's own, that of a bound sub-device, or one that a rule adds. In
+/// the open profile an address names nobody.
+fn identity(device: &Device, address: &Address<'_>) -> Result<DeviceId, Error> {
+    let named = std::iter::once(&device.id)
         .chain(device.sub_devices.iter())
         .find(|id| {
             address.direction == Direction::Both
                 || (id.product() == address.product && id.name() == address.name)
-        })
-        .ok_or(Error::NotAuthorized(acl::Denied::OtherDevice))
+        });
+    let is_added = || device.access.is_some() && address.product == device.id.product();
+    match named {
+        Some(id) => Ok(id.clone()),
+        None if is_added() => DeviceId::new(address.product, address.name)
+            .map_err(|_name| Error::NotAuthorized(acl::Denied::OtherDevice)),
+        None => Err(Error::NotAuthorized(acl::Denied::OtherDevice)),
+    }
 }
 
 /// The identity of a connection's message: `<connection>.<number>`.

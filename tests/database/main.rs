@@ -20,6 +20,8 @@ mod registration;
 #[cfg(test)]
 mod rig;
 #[cfg(test)]
+mod rules;
+#[cfg(test)]
 mod servers;
 #[cfg(test)]
 mod sessions;

@@ -47,6 +47,8 @@ mod revocation;
 #[cfg(test)]
 mod rpc;
 #[cfg(test)]
+mod rules;
+#[cfg(test)]
 mod session_present;
 #[cfg(test)]
 mod site;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::service::{Says, Service};
 use crate::site::{Client, Site};
-use crate::support::{Device, Protocol, eventually};
+use crate::support::{Credentials, Device, Protocol, eventually};
 
 const BOTH: [Protocol; 2] = [Protocol::V311, Protocol::V5];
 
@@ -102,6 +102,30 @@ async fn a_service_decides_over_http() {
     for secret in ["open sesame", "hush-hush", &who.password] {
         assert!(!log.contains(secret), "a secret is in the log");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g23_a_service_says_what_a_device_may_besides_and_what_it_may_not() {
+    let rules = json!([
+        {"effect": "deny", "action": "publish", "filter": "$thing/up/event/#"},
+        {"effect": "allow", "action": "both", "filter": "$thing/+/property/{productID}/other"},
+    ]);
+    let answer = json!({"result": "allow", "rules": rules});
+    let service = Service::start(Says::Json(answer)).await;
+    let site = over_http(&service).await;
+    let who = Credentials::new("demo", "n", "AAECAwQFBgcICQoLDA0ODxAREhM=");
+    let mut device = Device::connect(Protocol::V5, site.gateway.mqtt(), &who).await;
+    for (topic, code) in [
+        ("$thing/up/property/demo/n", 0),
+        ("$thing/up/property/demo/other", 0),
+        ("$thing/up/event/demo/n", 0x87),
+        ("$thing/up/event/demo/other", 0x87),
+        ("$thing/up/property/demo/third", 0x87),
+        ("$thing/up/property/elsewhere/other", 0x87),
+    ] {
+        assert_eq!(device.publish_acked(topic, "{}").await, code, "{topic}");
+    }
+    assert_eq!(device.subscribe("$thing/down/property/demo/other").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -13,7 +13,11 @@ type Layer = (
 
 /// `a::b` is a part of `a` with a rule of its own. Modules of the `root` layer may import everything.
 const LAYERS: &[Layer] = &[
-    ("word", &["device", "event", "message", "mqtt"], &[]),
+    (
+        "word",
+        &["access", "device", "event", "message", "mqtt"],
+        &["word"],
+    ),
     ("delivery", &["delivery"], &["word"]),
     (
         "service",
@@ -115,6 +119,7 @@ const LAYERS: &[Layer] = &[
 
 /// Layers without side effects, `mqtt` among them, and what their code must not name.
 const PURE: &[&str] = &[
+    "access",
     "mqtt",
     "event",
     "session",

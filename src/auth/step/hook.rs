@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::access::Rules;
 use crate::auth::attempt::{Attempt, Decision, Verdict};
 use crate::auth::denied::{Denied, Refusal, Unavailable};
 use crate::auth::step::claimed;
@@ -46,6 +47,9 @@ enum Answer {
         device: Option<String>,
         /// When the connection is to end, in Unix milliseconds.
         expires_at_ms: Option<u64>,
+        /// What it may besides, and what it may not.
+        #[serde(default)]
+        rules: Rules,
     },
     Deny {
         #[serde(default)]
@@ -118,6 +122,7 @@ pub(super) fn verdict(json: &[u8], client_id: &str) -> Result<Verdict, Unavailab
             product,
             device,
             expires_at_ms,
+            rules,
         } => {
             let claimed = match claimed(client_id) {
                 Ok(claimed) => claimed,
@@ -132,6 +137,7 @@ pub(super) fn verdict(json: &[u8], client_id: &str) -> Result<Verdict, Unavailab
             match named(&claimed) {
                 true => Verdict::Accept(Decision {
                     expires_ms: expires_at_ms,
+                    rules,
                     ..Decision::of(claimed)
                 }),
                 false => Verdict::Deny(Denied::Refused(Refusal::OtherDevice("service", claimed))),
@@ -217,6 +223,20 @@ mod tests {
     }
 
     #[test]
+    fn rules_come_with_the_answer() {
+        let rule = json!({"effect": "deny", "action": "publish", "filter": "$thing/up/event/#"});
+        let Ok(Verdict::Accept(decision)) =
+            says(&json!({"result": "allow", "rules": [rule]}), "P&n")
+        else {
+            panic!("it is denied");
+        };
+        assert_eq!(
+            serde_json::to_value(&*decision.rules).unwrap(),
+            json!([rule])
+        );
+    }
+
+    #[test]
     fn nobody_is_let_in_as_another_one() {
         let allow = json!({"result": "allow", "product": "P", "device": "n"});
         for client_id in ["P&m", "Q&n"] {
@@ -246,6 +266,9 @@ mod tests {
             r#"{"result":"Allow"}"#,
             r#"{"result":true}"#,
             r#"{"result":"allow","expires_at_ms":"soon"}"#,
+            r##"{"result":"allow","rules":[{"effect":"deny","action":"both","filter":"#"}]}"##,
+            r#"{"result":"allow","rules":[{"effect":"deny","action":"secret","filter":"a"}]}"#,
+            r#"{"result":"allow","rules":{}}"#,
             r#"{"result":"deny","reason":"secret-in-answer"}"#,
         ] {
             let outcome = verdict(text.as_bytes(), "P&n");

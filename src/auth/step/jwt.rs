@@ -13,6 +13,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::access::Rules;
 use crate::auth::attempt::{Attempt, Decision, Verdict};
 use crate::auth::denied::{Denied, Refusal, Unavailable};
 use crate::auth::gate::{Gate, Limits};
@@ -55,6 +56,8 @@ pub struct Config {
     pub product_claim: String,
     /// The claim with the device name.
     pub device_claim: String,
+    /// The claim with rules, an array of `{"effect", "action", "filter"}`, which a token need not have; empty: it is not looked at.
+    pub rules_claim: String,
     /// Time and cache.
     pub limits: Limits,
 }
@@ -71,6 +74,7 @@ impl Default for Config {
             leeway_s: 30,
             product_claim: "product".to_owned(),
             device_claim: "device".to_owned(),
+            rules_claim: "rules".to_owned(),
             limits: Limits::default(),
         }
     }
@@ -169,9 +173,10 @@ impl Jwt {
         let claims = claims.unwrap_or_default();
         match self.read(&claims, telemetry::now_unix_ms()) {
             Err(why) => denied(why),
-            Ok((device, expires_ms)) => Ok(match claimed(client_id) {
+            Ok((device, expires_ms, rules)) => Ok(match claimed(client_id) {
                 Ok(claimed) if claimed == device => Verdict::Accept(Decision {
                     expires_ms: Some(expires_ms),
+                    rules,
                     ..Decision::of(device)
                 }),
                 Ok(_) | Err(_) => {
@@ -181,12 +186,12 @@ impl Jwt {
         }
     }
 
-    /// The device and the time at which it is one no longer, in Unix milliseconds; or which claim is not good.
+    /// The device, the time at which it is one no longer, in Unix milliseconds, and its rules; or which claim is not good.
     fn read(
         &self,
         claims: &Map<String, Value>,
         now_ms: u64,
-    ) -> Result<(DeviceId, u64), &'static str> {
+    ) -> Result<(DeviceId, u64, Rules), &'static str> {
         let leeway_ms = self.config.leeway_s.saturating_mul(1_000);
         let end_ms = time_ms(claims, "exp")?.ok_or("exp missing")?;
         let end_ms = end_ms.saturating_add(leeway_ms);
@@ -212,7 +217,16 @@ impl Jwt {
             "" => names(name),
             claim => text(claims, claim).and_then(|product| DeviceId::new(product, name).ok()),
         };
-        Ok((device.ok_or("device claim")?, end_ms))
+        Ok((device.ok_or("device claim")?, end_ms, self.rules(claims)?))
+    }
+
+    /// What cannot be read might deny something: such a token is not good.
+    fn rules(&self, claims: &Map<String, Value>) -> Result<Rules, &'static str> {
+        let claim = Some(&*self.config.rules_claim).filter(|name| !name.is_empty());
+        match claim.and_then(|name| claims.get(name)) {
+            None => Ok(Rules::default()),
+            Some(rules) => Rules::deserialize(rules).map_err(|_fault| "rules claim"),
+        }
     }
 }
 

@@ -113,6 +113,20 @@ async fn a_good_token_is_a_device_until_it_ends() {
 }
 
 #[tokio::test]
+async fn rules_come_with_the_token_where_the_claim_is_looked_at() {
+    let rules = json!([{"effect": "allow", "action": "both", "filter": "$a/{productID}/+"}]);
+    for (claim, expected) in [("rules", &rules), ("", &json!([]))] {
+        let mut bench = Bench::new(|config| config.rules_claim = claim.to_owned());
+        let token = bench.token(&header(), &with("rules", rules.clone()));
+        let Verdict::Accept(decision) = bench.says(&token).await.unwrap() else {
+            panic!("not accepted");
+        };
+        let found = serde_json::to_value(&*decision.rules).unwrap();
+        assert_eq!(&found, expected);
+    }
+}
+
+#[tokio::test]
 async fn each_fault_has_its_name() {
     let mut bench = Bench::new(|config| {
         config.issuer = Some("us".to_owned());
@@ -144,6 +158,13 @@ async fn each_fault_has_its_name() {
         ("device", json!("a/b"), "device claim"),
         ("product", json!(""), "device claim"),
         ("device", json!("m"), "other_device"),
+        ("rules", json!("a"), "rules claim"),
+        ("rules", json!([{"effect": "deny"}]), "rules claim"),
+        (
+            "rules",
+            json!([{"effect": "deny", "action": "both", "filter": "#"}]),
+            "rules claim",
+        ),
     ] {
         let token = bench.token(&header(), &good(with(name, value)));
         assert_eq!(bench.denial(&token).await, expected, "{name}");
