@@ -176,7 +176,6 @@ async fn g23_what_a_rule_adds_is_delivered_until_it_is_removed() {
 #[tokio::test]
 async fn g22_hostile_names_widen_no_rule() {
     let site = Site::shared().await;
-    let backend = site.backend().await;
     let product = "{clientID}.$thing";
     let names = ["*", ">", "a.b", "{deviceName}", "$thing", "\u{1F600} "];
     let all = devices(&site, product, names);
@@ -200,17 +199,12 @@ async fn g22_hostile_names_widen_no_rule() {
             }
         })
         .await;
-        let before = who.stored(&backend).await.len();
         assert_eq!(device.publish_acked(&who.reports(), "own").await, 0);
         assert_eq!(
             device
                 .publish_acked(&who.topic("$ota/up/report"), "{}")
                 .await,
             0
-        );
-        assert_eq!(
-            who.stored_count(&backend, before + 1).await.len(),
-            before + 1
         );
         for other in all.iter().enumerate().filter(|(other, _)| *other != at) {
             let topic = other.1.reports();
