@@ -189,7 +189,7 @@ async fn g22_hostile_names_widen_no_rule() {
     }
     for (at, who) in all.iter().enumerate() {
         let mut device = eventually("the rules are there", async || {
-            let mut device = site.connect(Protocol::V5, who).await;
+            let mut device = Box::pin(site.connect(Protocol::V5, who)).await;
             match device
                 .publish_acked(&who.topic("$thing/up/event"), "{}")
                 .await
