@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 use anyhow::Result;
 
-use super::device::Place;
+use super::place::Place;
 use crate::access::{Actions, Effect, Filter, Rule};
 use crate::catalogue::{Notice, What};
 
