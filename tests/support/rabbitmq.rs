@@ -8,17 +8,28 @@ use std::ops::Deref;
 use std::path::Path;
 
 use lapin::{Connection, ConnectionProperties};
+use tokio::process::Command;
 
 use super::server::{Program, Server, free_ports, own_name};
 
-/// Debian's script in the path is for its service only; elsewhere the path has the real one.
-const PROGRAM: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
+/// Debian's scripts in the path are for its service only; elsewhere the path has the real ones.
+const PROGRAMS: &str = "/usr/lib/rabbitmq/bin";
+
+fn program(name: &str) -> OsString {
+    let program = Path::new(PROGRAMS).join(name);
+    if program.is_file() {
+        program.into()
+    } else {
+        name.into()
+    }
+}
 
 /// A running RabbitMQ without plugins; [`Server`] has what can be done to its processes.
 pub struct RabbitMq {
     server: Server,
     /// Dropped after the broker. It stays when the broker is killed.
     epmd: Server,
+    environment: Vec<(&'static str, OsString)>,
     user: String,
     port: u16,
 }
@@ -82,21 +93,17 @@ impl RabbitMq {
                 "-kernel inet_dist_use_interface {127,0,0,1} -start_epmd false".into(),
             ),
         ];
-        let program = if Path::new(PROGRAM).is_file() {
-            PROGRAM
-        } else {
-            "rabbitmq-server"
-        };
         let rabbitmq = Program {
             name: "RabbitMQ",
             stop: "KILL",
-            command: vec![program.into()],
-            environment,
+            command: vec![program("rabbitmq-server")],
+            environment: environment.clone(),
         };
         let epmd = Server::start(tempfile::tempdir().unwrap(), epmd);
         Self {
             server: Server::start(folder, rabbitmq),
             epmd,
+            environment,
             user,
             port,
         }
@@ -111,6 +118,18 @@ impl RabbitMq {
     /// Its port on 127.0.0.1, the same after a restart.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Has its tables (Mnesia) written to its files: it says that a durable queue is declared before that, and forgets it when it
+    /// is killed.
+    pub async fn write_tables(&self) {
+        let written = Command::new(program("rabbitmqctl"))
+            .args(["eval", "mnesia:dump_log()."])
+            .envs(self.environment.iter().map(|(key, value)| (key, value)))
+            .output();
+        let written = written.await.unwrap();
+        let said = String::from_utf8_lossy(&written.stdout);
+        assert_eq!(said.trim(), "dumped", "{written:?}");
     }
 
     /// Kills it if it runs, and starts it again on its port and data; returns when it is ready.
