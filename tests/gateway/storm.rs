@@ -8,7 +8,8 @@ use futures_util::future::join_all;
 use crate::site::Site;
 use crate::support::{DemoDevice, Device, Gateway, Protocol, Wire, eventually};
 
-const DEVICES: usize = 400;
+/// So many that what the allocator keeps for its threads is little for each (some 300 KB in all).
+const DEVICES: usize = 1_600;
 const HEAP: &str = "jetway_process_heap_bytes";
 /// Of one idle connection.
 const CONNECTION_BYTES_MAX: f64 = 3.0 * 1024.0;
