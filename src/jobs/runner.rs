@@ -229,6 +229,8 @@ impl Started {
         let message = &*ended.message;
         match ended.outcome {
             Outcome::Done => tracing::info!(job, run, ?took, message, "job done"),
+            // Somebody wanted it so: a kill, or the end of a node that comes in the middle of a run.
+            Outcome::Killed => tracing::info!(job, run, ?took, message, "job killed"),
             outcome => tracing::warn!(job, run, ?took, message, ?outcome, "job not done"),
         }
     }
