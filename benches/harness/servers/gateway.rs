@@ -99,11 +99,13 @@ fn configuration(name: Name, url: &str, database: &str, pair: Option<&Pair>) -> 
         Name::JetwayOpen => "open",
         _ => "device",
     };
-    // Events and positions are other roles' work: this is the way into the stream.
+    // Events and positions are other roles' work: this is the way into the stream. Storms connect a device more often than an
+    // honest one does.
     let mut text = format!(
         "profile = {profile:?}\nroles = [\"gateway\"]\n\
          [nats]\nurl = {url:?}\n[database]\nurl = {database:?}\n\
-         [mqtt]\nlisten = \"127.0.0.1:0\"\n[http]\nlisten = \"127.0.0.1:0\"\n[log]\nfilter = \"warn\"\n"
+         [mqtt]\nlisten = \"127.0.0.1:0\"\n[http]\nlisten = \"127.0.0.1:0\"\n\
+         [protection.flapping]\nconnects_max = 0\n[log]\nfilter = \"warn\"\n"
     );
     if name == Name::JetwayStored {
         text.push_str("[mapping]\nlive = []\n");
