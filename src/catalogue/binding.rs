@@ -112,11 +112,11 @@ impl Catalogue {
         Ok(devices.collect::<Result<_, _>>()?)
     }
 
-    /// The gateway device that acts for a device.
+    /// The gateway device that acts for a device. How long it may take is up to the caller.
     ///
     /// # Errors
     /// [`Error::Database`] when there is no answer.
-    pub(super) async fn gateway(&self, device: &DeviceId) -> Result<Option<DeviceId>, Error> {
+    pub async fn gateway(&self, device: &DeviceId) -> Result<Option<DeviceId>, Error> {
         let sql = self.pool.kind().statement(GATEWAY);
         let names = on!(Pool, &self.pool, Sql, pool => {
             let find = sqlx::query::<Sql>(sql).bind(device.product()).bind(device.name());

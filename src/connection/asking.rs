@@ -1,6 +1,7 @@
-//! What services ask the device: a PUBLISH with QoS 0 each, and the uplink that answers it.
+//! What services ask the device, or a sub-device that is bound to it: a PUBLISH with QoS 0 each, and the uplink that answers it.
 
 use super::driver::Driver;
+use crate::device::Device;
 use crate::message::Message;
 use crate::mqtt::{Publish, Version};
 use crate::rpc::{Ask, Refusal};
@@ -49,6 +50,9 @@ impl Driver {
     }
 
     fn ask(&mut self, ask: Ask) {
+        if !is_receiver(&self.sender.device, &ask) {
+            return ask.refuse(Refusal::Offline);
+        }
         // So that the next PUBLISH that is written is this one.
         self.drain_outputs(None);
         let version = match self.connection.version == Version::V5.as_str() {
@@ -85,6 +89,19 @@ impl Driver {
         is_request
     }
 
+    /// The device acts for other sub-devices now: those that it lost answer nothing any more.
+    pub(super) fn withdraw_asks(&mut self) {
+        let device = &self.sender.device;
+        let Some(requests) = &mut self.asking.0 else {
+            return;
+        };
+        let lost = requests
+            .waiting
+            .extract_if(.., |ask| !is_receiver(device, ask));
+        lost.for_each(|ask| ask.refuse(Refusal::Offline));
+        self.asking.under_way();
+    }
+
     /// Gives an uplink, as it is stored, to who waits for it.
     pub(super) fn answer(&mut self, publish: &Publish, message: &Message) {
         if self.asking.0.is_none() {
@@ -101,4 +118,9 @@ impl Driver {
         }
         self.asking.under_way();
     }
+}
+
+/// Whether the device is asked, or one that it acts for.
+fn is_receiver(device: &Device, ask: &Ask) -> bool {
+    ask.call.device == device.id || device.sub_devices.contains(&ask.call.device)
 }

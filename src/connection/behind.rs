@@ -184,6 +184,7 @@ impl Driver {
         }
         self.sender.rebind(sub_devices);
         self.end_subscriptions();
+        self.withdraw_asks();
         let bound = &self.sender.device.sub_devices;
         if let Some(behind) = &mut self.behind.0 {
             let lost = behind.online.extract_if(.., |id, _| !bound.contains(id));

@@ -297,6 +297,7 @@ impl Parts<'_> {
             mapping: Arc::clone(&self.mapping),
             registry: Arc::clone(&shared.registry),
             ownership: shared.ownership.clone(),
+            topology: shared.desk.clone(),
             board: shared.asks.clone(),
             node: shared.run.clone(),
             tasks: shared.tasks.clone(),

@@ -1,7 +1,7 @@
 //! Takes requests, finds the device, and replies: the device's answer, or why there is none.
 //!
-//! Who holds a device says the registry of this node, else the device's session document. Another node gets the request by
-//! `_jw.node.<node>.rpc`, as it is, and replies through this one.
+//! Whose connection is asked, and where it is, says `holder`. Another node gets the request by `_jw.node.<node>.rpc`, as it is, and
+//! replies through this one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,20 +12,24 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::holder::{Asked, Holder};
 use super::{Ask, Board, Config, Metrics, Refusal};
 use crate::downlink::Delivery;
 use crate::jetstream::Link;
 use crate::mapping::{Call, Mapping};
 use crate::message::{Headers, Message};
 use crate::ownership::Ownership;
-use crate::registry::Registry;
+use crate::registry::{Mailbox, Registry};
 use crate::tasks::{OnExit, Tasks};
 use crate::telemetry;
+use crate::topology;
 
 /// The nodes' queue group: each request goes to one of them.
 const QUEUE: &str = "jetway-rpc";
 /// The subject of a request that another node passed on.
 const SUBJECT: &str = "Jw-Rpc-Subject";
+/// Whose connection the other node is to ask: `P.D` of the device, or of its gateway device.
+const KEY: &str = "Jw-Rpc-Key";
 /// How much longer than the other node this one waits.
 const FORWARDING: Duration = Duration::from_millis(500);
 
@@ -42,6 +46,8 @@ pub struct Desk {
     pub registry: Arc<Registry<Delivery>>,
     /// Who is connected elsewhere.
     pub ownership: Ownership,
+    /// Who is behind whom; none without a catalogue.
+    pub topology: Option<topology::Desk>,
     /// The way to connections of this node.
     pub board: Board,
     /// This node.
@@ -65,7 +71,7 @@ fn node_subject(node: &str) -> String {
 }
 
 /// Why there is no answer, and more than the word says.
-type Refused = (Refusal, Option<String>);
+pub(super) type Refused = (Refusal, Option<String>);
 
 impl Desk {
     /// Subscribes to requests; none if this profile's devices cannot be asked.
@@ -125,10 +131,10 @@ impl Desk {
         request: async_nats::Message,
         passed_on: bool,
     ) -> Result<Message, Refused> {
-        let request = read(request, passed_on);
+        let (request, asked) = read(request, passed_on);
         let id = format!("{:016x}", telemetry::random_u64());
         let served = match self.mapping.call(&request, &id) {
-            Ok(call) => self.ask(&request, call, passed_on).await,
+            Ok(call) => self.ask(&request, call, asked).await,
             Err(error) => Err((Refusal::BadRequest, Some(error.to_string()))),
         };
         if !passed_on {
@@ -140,53 +146,48 @@ impl Desk {
         served
     }
 
-    async fn ask(
-        &self,
-        request: &Message,
-        call: Call,
-        passed_on: bool,
-    ) -> Result<Message, Refused> {
+    async fn ask(&self, request: &Message, call: Call, asked: Asked) -> Result<Message, Refused> {
         let asked_ms = call.timeout_ms.unwrap_or(self.config.timeout_ms);
         let limit = Duration::from_millis(asked_ms.clamp(1, self.config.timeout_max_ms));
-        let key = Mapping::device_tokens(&call.device);
-        let answer = match self.registry.find(&key) {
-            Some(mailbox) => {
-                let (ask, answer) = Ask::new(call);
-                self.board.post(&key, ask);
-                mailbox.ring();
-                let answer = tokio::select! {
-                    biased;
-                    answer = timeout(limit, answer) => answer.unwrap_or(Ok(Err(Refusal::Timeout))),
-                    () = mailbox.left() => Ok(Err(Refusal::Offline)),
-                };
-                self.board.tidy(&key);
-                // Dropped with its connection.
-                answer.unwrap_or(Err(Refusal::Offline))
-            }
-            None if passed_on => Err(Refusal::Offline),
-            None => match self.ownership.standing(&key).await {
-                Err(error) => {
-                    let detail = Some(error.to_string());
-                    return Err((Refusal::Unavailable, detail));
-                }
-                Ok(standing) => match standing.and_then(|standing| standing.node) {
-                    Some(node) if *node != *self.node => self.pass_on(&node, request, limit).await,
-                    Some(_) | None => Err(Refusal::Offline),
-                },
-            },
+        let answer = match self.holder(&call.device, asked, limit).await? {
+            Some(Holder::Here { key, mailbox }) => self.ask_here(&key, &mailbox, call, limit).await,
+            Some(Holder::There { key, node }) => self.pass_on(&node, &key, request, limit).await,
+            None => Err(Refusal::Offline),
         };
         answer.map_err(|refusal| (refusal, None))
+    }
+
+    async fn ask_here(
+        &self,
+        key: &str,
+        mailbox: &Mailbox<Delivery>,
+        call: Call,
+        limit: Duration,
+    ) -> Result<Message, Refusal> {
+        let (ask, answer) = Ask::new(call);
+        self.board.post(key, ask);
+        mailbox.ring();
+        let answer = tokio::select! {
+            biased;
+            answer = timeout(limit, answer) => answer.unwrap_or(Ok(Err(Refusal::Timeout))),
+            () = mailbox.left() => Ok(Err(Refusal::Offline)),
+        };
+        self.board.tidy(key);
+        // Dropped with its connection.
+        answer.unwrap_or(Err(Refusal::Offline))
     }
 
     /// Lets another node ask; its reply is the reply, whatever it says.
     async fn pass_on(
         &self,
         node: &str,
+        key: &str,
         request: &Message,
         limit: Duration,
     ) -> Result<Message, Refusal> {
         let mut passed_on = request.clone();
         passed_on.headers.push(SUBJECT, &request.subject);
+        passed_on.headers.push(KEY, key);
         passed_on.subject = node_subject(node).into();
         let reply = tokio::select! {
             () = self.stop.cancelled() => return Err(Refusal::Unavailable),
@@ -200,14 +201,20 @@ impl Desk {
     }
 }
 
-/// The request as its service sent it.
-fn read(request: async_nats::Message, passed_on: bool) -> Message {
+/// The request as its service sent it, and who it came from.
+fn read(request: async_nats::Message, passed_on: bool) -> (Message, Asked) {
     let mut message = Link::read(request);
-    if passed_on && let Some(subject) = message.headers.get(SUBJECT) {
-        message.subject = subject.into();
+    let mut asked = Asked::ByService;
+    if passed_on {
+        let said = |name| message.headers.get(name).map(Box::from);
+        asked = Asked::ByNode { key: said(KEY) };
+        if let Some(subject) = said(SUBJECT) {
+            message.subject = subject.into();
+        }
     }
     let mut headers = Headers::with_capacity(256);
-    let said = message.headers.iter().filter(|(name, _)| *name != SUBJECT);
+    let said = message.headers.iter();
+    let said = said.filter(|(name, _)| *name != SUBJECT && *name != KEY);
     said.for_each(|(name, value)| headers.push(name, value));
-    Message { headers, ..message }
+    (Message { headers, ..message }, asked)
 }

@@ -62,6 +62,20 @@ impl Desk {
         Ok(found.map_or_else(|| [].into(), |record| record.sub_devices))
     }
 
+    /// The gateway device that a sub-device is bound to now, if it is known within `limit`.
+    ///
+    /// # Errors
+    /// The catalogue does not answer in time.
+    pub async fn gateway(
+        &self,
+        sub_device: &DeviceId,
+        limit: Duration,
+    ) -> Result<Option<DeviceId>, Error> {
+        let limit = limit.min(ANSWER_MAX);
+        let found = timeout(limit, self.catalogue.gateway(sub_device)).await;
+        found.unwrap_or(Err(Error::Timeout(limit)))
+    }
+
     /// Does what is asked, unless it is about who is online, of which the catalogue knows nothing.
     pub async fn handle(&self, gateway: &DeviceId, request: &Request) -> Bound {
         let done = match (request.verb, &request.devices) {

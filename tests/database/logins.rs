@@ -1,13 +1,15 @@
-//! A gateway whose devices are in PostgreSQL or MariaDB: while that is silent or gone nobody is told that its secret is wrong.
+//! A gateway whose devices are in PostgreSQL or MariaDB: while that is silent or gone nobody is told that its secret is
+//! wrong, and no service that a device is offline which may be behind a gateway device.
 
 use std::ops::Deref;
 use std::time::{Duration, Instant};
 
+use async_nats::HeaderMap;
 use futures_util::future::join_all;
 
 use crate::support::{
-    Connect, Credentials, Device, Gateway, MariaDb, NatsServer, Postgres, Protocol, RunOptions,
-    Server, eventually, jetway,
+    Backend, Connect, Credentials, Device, Gateway, MariaDb, NatsServer, Postgres, Protocol,
+    RunOptions, Server, eventually, jetway,
 };
 
 const SECRET: &str = "c2VjcmV0LW9mLWFsbC1vZi10aGVt";
@@ -67,8 +69,13 @@ async fn log_in(url: &str, server: &impl Deref<Target = Server>, restart: impl A
     let other = names[0].to_uppercase();
     assert_eq!(connect(&gateway, &other).await.err(), Some(BAD_CREDENTIALS));
 
+    let backend = Backend::connect(&nats.url()).await;
+    assert_eq!(asked(&backend, names[1]).await, "offline");
+
     server.pause().await;
     let begun = Instant::now();
+    // Behind which gateway device it is cannot be found out.
+    assert_eq!(asked(&backend, names[1]).await, "unavailable");
     assert_eq!(connect(&gateway, names[1]).await.err(), Some(UNAVAILABLE));
     assert!(
         begun.elapsed() < Duration::from_secs(5),
@@ -89,6 +96,17 @@ async fn log_in(url: &str, server: &impl Deref<Target = Server>, restart: impl A
     assert_eq!(connect(&gateway, names[2]).await.err(), Some(UNAVAILABLE));
     restart().await;
     logs_in(&gateway, names[2]).await;
+}
+
+/// Why a device that is not connected does not answer a service.
+async fn asked(backend: &Backend, name: &str) -> String {
+    let mut headers = HeaderMap::new();
+    headers.insert("Jw-Timeout-Ms", "300");
+    let subject = format!("device.rpc.mqtt.thing.p.{name}");
+    let client = &backend.client;
+    let reply = client.request_with_headers(subject, headers, "{}".into());
+    let headers = reply.await.unwrap().headers.unwrap();
+    headers.get("Jw-Error").unwrap().to_string()
 }
 
 async fn logs_in(gateway: &Gateway, name: &str) {

@@ -47,6 +47,8 @@ mod revocation;
 #[cfg(test)]
 mod rpc;
 #[cfg(test)]
+mod rpc_sub_devices;
+#[cfg(test)]
 mod rules;
 #[cfg(test)]
 mod session_present;

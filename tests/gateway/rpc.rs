@@ -15,10 +15,10 @@ use crate::support::{
 };
 
 /// What a service gets: the code of an error, if it is one, and the payload.
-type Reply = (Option<String>, String);
+pub(crate) type Reply = (Option<String>, String);
 
 /// Asks; the reply comes to what is returned.
-async fn ask(
+pub(crate) async fn ask(
     backend: &Backend,
     subject: &str,
     headers: &[(&str, &str)],
@@ -46,7 +46,7 @@ fn read(reply: &async_nats::Message) -> Reply {
     (error.map(|error| error.as_str().to_owned()), payload)
 }
 
-async fn reply(asked: Subscriber) -> Reply {
+pub(crate) async fn reply(asked: Subscriber) -> Reply {
     read(&message(asked).await)
 }
 
@@ -54,7 +54,7 @@ async fn message(mut asked: Subscriber) -> async_nats::Message {
     within("a reply", asked.next()).await.unwrap()
 }
 
-async fn refused(
+pub(crate) async fn refused(
     backend: &Backend,
     subject: &str,
     headers: &[(&str, &str)],
@@ -67,13 +67,18 @@ async fn refused(
     error
 }
 
-async fn listener(gateway: &Gateway, protocol: Protocol, who: &Registered, head: &str) -> Device {
+pub(crate) async fn listener(
+    gateway: &Gateway,
+    protocol: Protocol,
+    who: &Registered,
+    head: &str,
+) -> Device {
     let mut device = Device::connect(protocol, gateway.mqtt(), &who.credentials).await;
     assert_eq!(device.subscribe(&who.topic(head)).await, 1);
     device
 }
 
-fn answer_topic(asked: &Received) -> String {
+pub(crate) fn answer_topic(asked: &Received) -> String {
     asked.topic.replace("/down/", "/up/")
 }
 

@@ -17,7 +17,7 @@ const BOUND_TO_ANOTHER: u64 = 2_000_005;
 const NOT_BOUND: u64 = 2_000_006;
 
 /// A sub-device as a request names it, signed with its secret.
-fn signed(device: &Registered, secret: &str) -> Value {
+pub(crate) fn signed(device: &Registered, secret: &str) -> Value {
     let text = format!("{};{};48213;1754000000", device.product, device.name);
     let mut hmac = Hmac::<Sha256>::new_from_slice(&STANDARD.decode(secret).unwrap()).unwrap();
     hmac.update(text.as_bytes());
@@ -29,18 +29,18 @@ fn signed(device: &Registered, secret: &str) -> Value {
     })
 }
 
-fn named(device: &Registered) -> Value {
+pub(crate) fn named(device: &Registered) -> Value {
     json!({ "productID": device.product, "deviceName": device.name })
 }
 
 /// A gateway device that hears its answers.
-struct Asking {
+pub(crate) struct Asking {
     who: Registered,
-    device: Device,
+    pub(crate) device: Device,
 }
 
 impl Asking {
-    async fn connect(gateway: &Gateway, protocol: Protocol, who: &Registered) -> Self {
+    pub(crate) async fn connect(gateway: &Gateway, protocol: Protocol, who: &Registered) -> Self {
         let device = Device::connect(protocol, gateway.mqtt(), &who.credentials).await;
         let mut asking = Self {
             who: who.clone(),
@@ -75,7 +75,7 @@ impl Asking {
         answer
     }
 
-    async fn code(&mut self, kind: &str, method: &str, devices: &[Value]) -> u64 {
+    pub(crate) async fn code(&mut self, kind: &str, method: &str, devices: &[Value]) -> u64 {
         self.ask(kind, method, devices).await["code"]
             .as_u64()
             .unwrap()
@@ -91,7 +91,7 @@ impl Asking {
     }
 }
 
-fn operator(site: &Site, command: &[&str]) {
+pub(crate) fn operator(site: &Site, command: &[&str]) {
     let (database, nats) = (site.database_url(), site.nats.url());
     let environment = [
         ("JETWAY_DATABASE_URL", database.as_str()),
@@ -100,7 +100,7 @@ fn operator(site: &Site, command: &[&str]) {
     jetway(command, &environment);
 }
 
-fn id(device: &Registered) -> String {
+pub(crate) fn id(device: &Registered) -> String {
     format!("{}/{}", device.product, device.name)
 }
 
