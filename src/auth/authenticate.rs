@@ -19,6 +19,7 @@ use crate::auth::exchange::Scram;
 use crate::auth::metrics::Metrics;
 use crate::auth::records::Records;
 use crate::auth::registrar::{self, Registrar};
+use crate::auth::replay;
 use crate::auth::scram;
 use crate::auth::step::certificate::{self, Holders};
 use crate::auth::step::http::{self, Http};
@@ -68,6 +69,8 @@ pub struct Config {
     pub nats: nats::Config,
     /// Registration of devices that have no secret yet.
     pub registration: registrar::Config,
+    /// Signatures of sub-devices.
+    pub binding: replay::Binding,
 }
 
 impl Default for Config {
@@ -89,6 +92,7 @@ impl Default for Config {
             http: http::Config::default(),
             nats: nats::Config::default(),
             registration: registrar::Config::default(),
+            binding: replay::Binding::default(),
         }
     }
 }

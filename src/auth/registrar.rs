@@ -17,11 +17,11 @@ use tokio::time::timeout;
 
 use crate::auth::credentials::Credentials;
 use crate::auth::registration::{Refusal, Request};
+use crate::auth::replay::{ReplayWindow, Signed};
 use crate::catalogue::{
     self, Catalogue, Notice, ProductSecret, Record, Registration, State, What, tell,
 };
 use crate::device::DeviceId;
-use crate::telemetry;
 
 /// How registrations are answered (`[auth.registration]`).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -76,6 +76,7 @@ pub struct Registrar {
     /// Its limits.
     pub config: Config,
     catalogue: Catalogue,
+    window: ReplayWindow,
     /// Who tells the other nodes of new devices.
     nats: Option<Client>,
     room: Semaphore,
@@ -94,6 +95,7 @@ impl Registrar {
     ) -> Self {
         Self {
             config: config.clone(),
+            window: ReplayWindow::new(catalogue.clone(), config.replay_window_s),
             catalogue,
             nats: nats.cloned(),
             room: Semaphore::new(config.inflight_max),
@@ -181,21 +183,12 @@ impl Registrar {
 
     /// Whether it is time for the request, and it did not come before.
     async fn is_fresh(&self, device: &DeviceId, request: &Request) -> Result<bool, Refusal> {
-        let window_ms = i64::from(self.config.replay_window_s) * 1_000;
-        if window_ms == 0 {
-            return Ok(true);
-        }
-        let now_ms = i64::try_from(telemetry::now_unix_ms()).unwrap_or(i64::MAX);
-        let asked_ms = request.timestamp_s.saturating_mul(1_000);
-        if now_ms.saturating_sub(asked_ms).saturating_abs() > window_ms {
-            return Ok(false);
-        }
-        let end_ms = asked_ms.saturating_add(window_ms);
-        let used = self
-            .catalogue
-            .use_nonce(device, request.nonce, end_ms)
-            .await;
-        used.map_err(no_answer)
+        let signed = Signed {
+            device,
+            nonce: request.nonce,
+            timestamp_s: request.timestamp_s,
+        };
+        self.window.admits(&[signed]).await.map_err(no_answer)
     }
 
     /// Another node may add it at the same time: then that one's secret is told.

@@ -1,6 +1,6 @@
-//! Which products let devices register themselves, which devices logged in once, and the nonces that are used up.
+//! Which products let devices register themselves, and which devices logged in once.
 //!
-//! Invariants: a product has registration only with a secret that is long enough; a nonce is used once, on whichever node.
+//! Invariant: a product has registration only with a secret that is long enough.
 
 use std::str::FromStr;
 
@@ -11,9 +11,9 @@ use super::error::Error;
 use super::sealing::{Owner, Sealed};
 use super::statement::{STATEMENT_MAX, Value, of_devices};
 use super::tables::Catalogue;
-use super::write::{names, now_ms, random_secret};
+use super::write::{now_ms, random_secret};
 use crate::auth::credentials::Secret;
-use crate::database::{Fate, Pool, fate, on, within};
+use crate::database::{Pool, on, within};
 use crate::device::DeviceId;
 
 const PRODUCT: &str = "SELECT registration, secret, key_id FROM product WHERE id = ?";
@@ -22,9 +22,6 @@ const SEALED: &str = "SELECT id, secret, key_id FROM product WHERE secret <> '' 
 const RESEAL: &str = "UPDATE product SET secret = ?, key_id = ? WHERE id = ? AND secret = ?";
 const ACTIVATE: &str = "UPDATE device SET activated_at_ms = ";
 const ACTIVATE_THESE: &str = " WHERE activated_at_ms IS NULL AND (product_id, name)";
-const FORGET_NONCES: &str = "DELETE FROM registration WHERE expires_at_ms < ?";
-const USE_NONCE: &str =
-    "INSERT INTO registration (product_id, name, nonce, expires_at_ms) VALUES (?, ?, ?, ?)";
 
 /// Which devices of a product may register themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -227,27 +224,5 @@ impl Catalogue {
             within(STATEMENT_MAX, activate.build().execute(pool)).await.map(drop)
         });
         activated.map_err(|source| Error::Database("activate devices", source))
-    }
-
-    /// Uses a nonce up until then, in Unix milliseconds; whether it was not used before.
-    ///
-    /// # Errors
-    /// [`Error::Database`] when there is no answer.
-    pub async fn use_nonce(
-        &self,
-        device: &DeviceId,
-        nonce: i64,
-        expires_at_ms: i64,
-    ) -> Result<bool, Error> {
-        let failed = |source| Error::Database("use a nonce", source);
-        let forgotten = self.run(FORGET_NONCES, &[Value::Number(now_ms())]).await;
-        forgotten.map_err(failed)?;
-        let [product, name] = names(device);
-        let (nonce, end) = (Value::Number(nonce), Value::Number(expires_at_ms));
-        match self.run(USE_NONCE, &[product, name, nonce, end]).await {
-            Ok(_) => Ok(true),
-            Err(error) if fate(&error) == Fate::Duplicate => Ok(false),
-            Err(source) => Err(failed(source)),
-        }
     }
 }

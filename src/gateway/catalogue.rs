@@ -32,7 +32,8 @@ impl Parts<'_> {
     pub(super) fn desk(&self) -> Option<Desk> {
         let answers = self.config.connection.answers_topology;
         let catalogue = self.catalogue.clone()?;
-        Some(Desk::new(catalogue, self.link.clone(), answers))
+        let binding = &self.config.auth.binding;
+        Some(Desk::new(catalogue, self.link.clone(), binding, answers))
     }
 
     /// What products allow and deny besides, where there is a catalogue.

@@ -8,6 +8,8 @@ use tokio::time::timeout;
 
 use super::answer::Code;
 use super::request::{Named, Request, Verb};
+use crate::auth::ReplayWindow;
+use crate::auth::replay::Binding;
 use crate::catalogue::{Catalogue, Error, FIND_MAX, Notice, State, What, tell};
 use crate::device::DeviceId;
 use crate::jetstream::{Link, atomic};
@@ -24,6 +26,7 @@ const ANSWER_TTL: &str = "10s";
 pub struct Desk {
     catalogue: Catalogue,
     link: Link,
+    window: ReplayWindow,
     answers: bool,
 }
 
@@ -38,8 +41,9 @@ pub struct Bound {
 impl Desk {
     /// A desk with this catalogue, whose answers and notices go over this link, unless requests are for services alone.
     #[must_use]
-    pub fn new(catalogue: Catalogue, link: Link, answers: bool) -> Self {
+    pub fn new(catalogue: Catalogue, link: Link, binding: &Binding, answers: bool) -> Self {
         Self {
+            window: ReplayWindow::new(catalogue.clone(), binding.replay_window_s),
             catalogue,
             link,
             answers,
@@ -128,7 +132,7 @@ impl Desk {
         Ok(Code::Ok)
     }
 
-    /// Whether each device is there and let in, and signed what it is named with.
+    /// Whether each device is there and let in, and signed what it is named with, not too long ago and for this request.
     async fn is_signed(&self, named: &[Named]) -> Result<bool, Error> {
         for part in named.chunks(FIND_MAX) {
             let devices: Vec<&DeviceId> = part.iter().map(|named| &named.device).collect();
@@ -142,7 +146,8 @@ impl Desk {
                 }
             }
         }
-        Ok(!named.is_empty())
+        let signed: Vec<_> = named.iter().map(Named::signed).collect();
+        Ok(!signed.is_empty() && self.window.admits(&signed).await?)
     }
 
     fn code(&self, error: &Error) -> Code {

@@ -4,7 +4,8 @@
 //! `request` reads, `answer` writes, `desk` does what is asked of the catalogue. Whose sub-devices are online is known to the gateway
 //! device's connection alone, and not here. All other methods are for services.
 //!
-//! Invariant: a sub-device is bound to nobody without a signature with its own secret.
+//! Invariant: a sub-device is bound to nobody without a signature with its own secret, which is good once where
+//! `[auth.binding] replay_window_s` says so.
 
 mod answer;
 mod desk;

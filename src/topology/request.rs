@@ -3,9 +3,11 @@
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use super::answer::{Answer, Code};
 use crate::auth::credentials::{Method, Secret};
+use crate::auth::replay::Signed;
 use crate::device::DeviceId;
 
 /// Sub-devices in one request.
@@ -75,6 +77,7 @@ pub struct Named {
     pub device: DeviceId,
     signature: String,
     signed: String,
+    timestamp_s: i64,
     sign_method: Option<Method>,
 }
 
@@ -84,6 +87,17 @@ impl Named {
     pub fn is_signed(&self, secret: &Secret) -> bool {
         self.sign_method
             .is_some_and(|method| secret.has_signed(method, &self.signed, &self.signature))
+    }
+
+    /// What is good once: all that was signed, with whichever method.
+    #[must_use]
+    pub fn signed(&self) -> Signed<'_> {
+        let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(Sha256::digest(&self.signed));
+        Signed {
+            device: &self.device,
+            nonce: i64::from_be_bytes([a, b, c, d, e, f, g, h]),
+            timestamp_s: self.timestamp_s,
+        }
     }
 }
 
@@ -165,6 +179,8 @@ fn named(fields: Fields) -> Option<Named> {
         ),
         device,
         signature: fields.signature,
+        // What is no time is long ago.
+        timestamp_s: timestamp.parse().unwrap_or(i64::MIN),
         sign_method: Method::named(&fields.sign_method),
     })
 }
@@ -218,6 +234,37 @@ mod tests {
             bind(SHA256, "hmacsha256").replace("48213", "[48213]"),
         ] {
             assert!(!is_signed(&wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_was_signed_is_told_from_other_signatures_and_not_by_how_it_is_written() {
+        let signed = |payload: &str| {
+            let request = Request::read("topo", payload.as_bytes()).unwrap();
+            let devices = request.devices.unwrap();
+            let signed = devices[0].signed();
+            (signed.nonce, signed.timestamp_s)
+        };
+        let payload = bind("a", "hmacsha256");
+        let one = signed(&payload);
+        assert_eq!(one.1, 1_754_000_000);
+        for same in [
+            bind("b", "hmacsha1"),
+            payload.replace(r#""1754000000""#, "1754000000"),
+            payload.replace("48213", r#""48213""#),
+        ] {
+            assert_eq!(signed(&same), one, "{same}");
+        }
+        for other in [
+            payload.replace("48213", "48214"),
+            payload.replace("1754000000", "1754000001"),
+            payload.replace("sub-7", "sub-8"),
+        ] {
+            assert_ne!(signed(&other).0, one.0, "{other}");
+        }
+        for no_time in [r#""""#, r#""soon""#, "1754000000.5", "1e9", "null", "[1]"] {
+            let payload = payload.replace(r#""1754000000""#, no_time);
+            assert_eq!(signed(&payload).1, i64::MIN, "{no_time}");
         }
     }
 

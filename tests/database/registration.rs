@@ -1,7 +1,7 @@
 //! Registration in the catalogue, on each kind of database.
 
 use jetway::auth::credentials::Secret;
-use jetway::catalogue::{Catalogue, Error, Keys, ProductSecret, Registration};
+use jetway::catalogue::{Catalogue, Error, Keys, Nonce, ProductSecret, Registration};
 use jetway::database::Kind;
 use jetway::device::DeviceId;
 
@@ -62,17 +62,31 @@ async fn a_nonce_is_good_once(site: &Site, _: Kind) {
         Catalogue::open(&site.config).await.unwrap(),
     );
     const FAR: i64 = i64::MAX;
-    let d = id("p", "d");
-    for nonce in [0, -1, i64::MIN, i64::MAX] {
-        assert!(one.use_nonce(&d, nonce, FAR).await.unwrap());
-        assert!(!other.use_nonce(&d, nonce, FAR).await.unwrap());
+    let [d, other_name] = ["d", "D"].map(|name| id("p", name));
+    let until = |device, number, expires_at_ms| Nonce {
+        device,
+        number,
+        expires_at_ms,
+    };
+    let of = |number| [until(&d, number, FAR)];
+    for number in [0, -1, i64::MIN, i64::MAX] {
+        assert!(one.use_nonces(&of(number)).await.unwrap());
+        assert!(!other.use_nonces(&of(number)).await.unwrap());
     }
-    assert!(other.use_nonce(&id("p", "D"), 0, FAR).await.unwrap());
-    let at_once = tokio::join!(one.use_nonce(&d, 7, FAR), other.use_nonce(&d, 7, FAR));
+    let elsewhere = [until(&other_name, 0, FAR)];
+    assert!(other.use_nonces(&elsewhere).await.unwrap());
+    let seven = of(7);
+    let at_once = tokio::join!(one.use_nonces(&seven), other.use_nonces(&seven));
     assert_ne!(at_once.0.unwrap(), at_once.1.unwrap());
+    // All or none, and each once.
+    let many: Vec<_> = (10..1_010).map(|number| until(&d, number, FAR)).collect();
+    assert!(one.use_nonces(&[]).await.unwrap());
+    assert!(!one.use_nonces(&[many[0], of(7)[0]]).await.unwrap());
+    assert!(!one.use_nonces(&[many[0], many[0]]).await.unwrap());
+    assert!(one.use_nonces(&many).await.unwrap());
     // What is over is forgotten.
-    assert!(one.use_nonce(&d, 8, 1).await.unwrap());
-    assert!(one.use_nonce(&d, 9, FAR).await.unwrap());
+    assert!(one.use_nonces(&[until(&d, 8, 1)]).await.unwrap());
+    assert!(one.use_nonces(&of(9)).await.unwrap());
     let mut transaction = site.pool().await.begin().await.unwrap();
     let left = "SELECT COUNT(*) FROM registration WHERE nonce = 8";
     assert_eq!(number(&mut transaction, left).await, 0);

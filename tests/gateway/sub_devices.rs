@@ -4,6 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use jetway::telemetry;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
@@ -18,14 +19,19 @@ const NOT_BOUND: u64 = 2_000_006;
 
 /// A sub-device as a request names it, signed with its secret.
 pub(crate) fn signed(device: &Registered, secret: &str) -> Value {
-    let text = format!("{};{};48213;1754000000", device.product, device.name);
+    signed_at(device, secret, 1_754_000_000)
+}
+
+/// The same at a time, in Unix seconds.
+fn signed_at(device: &Registered, secret: &str, timestamp: u64) -> Value {
+    let text = format!("{};{};48213;{timestamp}", device.product, device.name);
     let mut hmac = Hmac::<Sha256>::new_from_slice(&STANDARD.decode(secret).unwrap()).unwrap();
     hmac.update(text.as_bytes());
     let signature = hmac.finalize().into_bytes();
     let signature: String = signature.iter().map(|byte| format!("{byte:02x}")).collect();
     json!({
         "productID": device.product, "deviceName": device.name, "random": 48213,
-        "timestamp": 1_754_000_000, "signMethod": "hmacsha256", "signature": signature,
+        "timestamp": timestamp, "signMethod": "hmacsha256", "signature": signature,
     })
 }
 
@@ -190,6 +196,34 @@ async fn a_gateway_device_acts_for_what_it_has_bound_and_no_longer() {
         assert_eq!(gateway.device.subscribe(&commands).await, refused);
         let topology = gateway.ask("topo", "getTopo", &[]).await;
         assert_eq!(topology["payload"]["devices"], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn a_signature_binds_once_and_in_its_time_where_that_is_asked_for() {
+    let window = [("JETWAY_AUTH_BINDING", "{ replay_window_s = 300 }")];
+    let site = Site::start(&window).await;
+    let second = site.further_gateway().await;
+    let now = telemetry::now_unix_ms() / 1_000;
+    for protocol in BOTH {
+        let (who, other, sub) = (site.device(), site.device(), site.device());
+        let mut former = Asking::connect(&site.gateway, protocol, &who).await;
+        let mut elsewhere = Asking::connect(&second, protocol, &other).await;
+        for timestamp in [1_754_000_000, now - 310, now + 310] {
+            let bind = [signed_at(&sub, SECRET, timestamp)];
+            assert_eq!(former.code("topo", "bind", &bind).await, PARAMETER);
+        }
+        // Who is not signed for uses nothing up.
+        let bind = [signed_at(&sub, SECRET, now)];
+        let with_wrong = [bind[0].clone(), named(&other)];
+        assert_eq!(former.code("topo", "bind", &with_wrong).await, PARAMETER);
+        assert_eq!(former.code("topo", "bind", &bind).await, 200);
+        operator(&site, &["binding", "remove", &id(&who), &id(&sub)]);
+        assert_eq!(former.code("topo", "bind", &bind).await, PARAMETER);
+        assert_eq!(elsewhere.code("topo", "bind", &bind).await, PARAMETER);
+        let mut as_text = signed_at(&sub, SECRET, now + 1);
+        as_text["timestamp"] = json!((now + 1).to_string());
+        assert_eq!(elsewhere.code("topo", "bind", &[as_text]).await, 200);
     }
 }
 
