@@ -13,7 +13,7 @@ use crate::database::{Kind, Pool, on};
 use crate::device::DeviceId;
 
 const LIST: &str = "SELECT device.product_id, device.name, device.secret, device.key_id, device.state, device.created_at_ms, \
-     binding.gateway_product_id, binding.gateway_name FROM device LEFT JOIN binding \
+     binding.gateway_product_id, binding.gateway_name, device.activated_at_ms FROM device LEFT JOIN binding \
      ON binding.product_id = device.product_id AND binding.name = device.name WHERE ";
 const ORDER: &str = " ORDER BY device.product_id, device.name LIMIT ";
 
@@ -111,6 +111,7 @@ struct Row {
     state: State,
     created_at_ms: i64,
     gateway: Option<(String, String)>,
+    activated_at_ms: Option<i64>,
 }
 
 fn columns(row: &impl Columns) -> Result<Row, sqlx::Error> {
@@ -124,6 +125,7 @@ fn columns(row: &impl Columns) -> Result<Row, sqlx::Error> {
         state: State::of(row.number(4)?),
         created_at_ms: row.number(5)?,
         gateway: row.text_or_null(6)?.zip(row.text_or_null(7)?),
+        activated_at_ms: row.number_or_null(8)?,
     })
 }
 
@@ -135,6 +137,7 @@ impl Row {
             device: DeviceId::new(&self.product, &self.name)?,
             state: self.state,
             created_at_ms: self.created_at_ms,
+            activated_at_ms: self.activated_at_ms,
             gateway: gateway.transpose()?,
             sealed: self.sealed,
         })

@@ -2,6 +2,7 @@
 
 use super::columns::Columns;
 use super::error::Error;
+use super::registration::Registration;
 use super::statement::{Value, run_in};
 use super::tables::Catalogue;
 use super::write::now_ms;
@@ -14,7 +15,7 @@ const ENSURE_MYSQL: &str =
     "INSERT INTO product (id, created_at_ms) VALUES (?, ?) ON DUPLICATE KEY UPDATE id = id";
 const REMOVE: &str = "DELETE FROM product WHERE id = ?";
 const LIST: &str = "SELECT product.id, product.created_at_ms, \
-     (SELECT COUNT(*) FROM device WHERE device.product_id = product.id) \
+     (SELECT COUNT(*) FROM device WHERE device.product_id = product.id), product.registration \
      FROM product WHERE product.id > ? ORDER BY product.id LIMIT ?";
 
 /// A product as it is listed.
@@ -26,6 +27,8 @@ pub struct Product {
     pub created_at_ms: i64,
     /// How many devices it has.
     pub devices: i64,
+    /// Which of them may register themselves. The secret that they prove it with is not listed.
+    pub registration: Registration,
 }
 
 impl Catalogue {
@@ -80,6 +83,7 @@ fn product(row: &impl Columns) -> Result<Product, sqlx::Error> {
         id: row.text(0)?,
         created_at_ms: row.number(1)?,
         devices: row.number(2)?,
+        registration: Registration::of(row.number(3)?),
     })
 }
 

@@ -96,6 +96,9 @@ pub struct Listed {
     pub state: State,
     /// When it was added, in milliseconds since 1970-01-01 UTC.
     pub created_at_ms: i64,
+    /// When it logged in for the first time, likewise; none if it never did. One that is older than registration counts from when it
+    /// was added.
+    pub activated_at_ms: Option<i64>,
     /// The gateway device that may act for it.
     pub gateway: Option<DeviceId>,
     pub(super) sealed: Sealed,
@@ -110,6 +113,7 @@ impl Listed {
             "name": self.device.name(),
             "state": self.state,
             "created_at_ms": self.created_at_ms,
+            "activated_at_ms": self.activated_at_ms,
             "gateway": self.gateway.as_ref().map(ToString::to_string),
         })
     }

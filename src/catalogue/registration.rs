@@ -4,6 +4,7 @@
 
 use std::str::FromStr;
 
+use serde::Serialize;
 use sqlx::QueryBuilder;
 
 use super::columns::Columns;
@@ -24,7 +25,8 @@ const ACTIVATE: &str = "UPDATE device SET activated_at_ms = ";
 const ACTIVATE_THESE: &str = " WHERE activated_at_ms IS NULL AND (product_id, name)";
 
 /// Which devices of a product may register themselves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Registration {
     /// None.
     Closed,
@@ -43,8 +45,18 @@ impl Registration {
         }
     }
 
+    /// The word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Known => "known",
+            Self::New => "new",
+        }
+    }
+
     /// One that is not known lets nobody register.
-    fn of(number: i64) -> Self {
+    pub(super) fn of(number: i64) -> Self {
         match number {
             1 => Self::Known,
             2 => Self::New,
@@ -57,12 +69,9 @@ impl FromStr for Registration {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text {
-            "closed" => Ok(Self::Closed),
-            "known" => Ok(Self::Known),
-            "new" => Ok(Self::New),
-            _ => Err("expected closed, known or new"),
-        }
+        let mut all = [Self::Closed, Self::Known, Self::New].into_iter();
+        let known = all.find(|registration| registration.as_str() == text);
+        known.ok_or("expected closed, known or new")
     }
 }
 

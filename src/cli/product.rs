@@ -27,7 +27,7 @@ enum Command {
         #[command(flatten)]
         place: Place,
     },
-    /// List products, each with the number of its devices
+    /// List products, each with the number of its devices and which of them may register themselves
     Ls {
         /// Print one JSON object per line
         #[arg(long)]
@@ -92,7 +92,10 @@ pub(super) async fn run(args: Args) -> Result<bool> {
                 for product in &page {
                     match json {
                         true => writeln!(out, "{}", serde_json::to_string(product)?)?,
-                        false => writeln!(out, "{}\t{}", product.id, product.devices)?,
+                        false => {
+                            let registration = product.registration.as_str();
+                            writeln!(out, "{}\t{}\t{registration}", product.id, product.devices)?;
+                        }
                     }
                 }
                 match page.into_iter().next_back() {

@@ -4,7 +4,7 @@ use std::slice::from_ref;
 
 use futures_util::future::join_all;
 use jetway::auth::credentials::Secret;
-use jetway::catalogue::{Catalogue, Error, Filter, Keys, State};
+use jetway::catalogue::{Catalogue, Error, Filter, Keys, Registration, State};
 use jetway::database::{Fate, Kind, Schema};
 use jetway::device::DeviceId;
 use sqlx::SqlSafeStr as _;
@@ -270,6 +270,12 @@ async fn products_are_there_without_devices(site: &Site, _: Kind) {
         all("", 10).await,
         [("p".to_owned(), 2), ("q".to_owned(), 0)]
     );
+    let registered = devices.products("", 1).await.unwrap();
+    assert_eq!(registered[0].registration, Registration::Closed);
+    let open = devices.change_registration("p", Registration::New, None);
+    open.await.unwrap();
+    let registered = devices.products("", 1).await.unwrap();
+    assert_eq!(registered[0].registration, Registration::New);
     assert_eq!(all("", 1).await, [("p".to_owned(), 2)]);
     assert_eq!(all("p", 1).await, [("q".to_owned(), 0)]);
     let with_devices = devices.remove_product("p").await;

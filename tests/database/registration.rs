@@ -109,6 +109,10 @@ async fn the_first_login_is_written_once(site: &Site, _: Kind) {
     let mut transaction = site.pool().await.begin().await.unwrap();
     let before = number(&mut transaction, at).await;
     drop(transaction);
+    let [a, b] = ["a", "b"].map(|name| id("p", name));
+    let shown = [devices.show(&a).await, devices.show(&b).await];
+    let shown = shown.map(|shown| shown.unwrap().listed.activated_at_ms);
+    assert_eq!(shown, [Some(before), None]);
     devices.activate(&twice).await.unwrap();
     let mut transaction = site.pool().await.begin().await.unwrap();
     assert_eq!(number(&mut transaction, at).await, before);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::revocation::let_in;
 use crate::site::Site;
-use crate::support::{Credentials, Gateway, NatsServer, RunOptions, http};
+use crate::support::{Credentials, Gateway, NatsServer, RunOptions, eventually, http};
 
 /// Method, path, body, status, and what is said of it; while `h/s t` is bound to `h/g`.
 const REFUSED: [(&str, &str, &str, u16, &str); 17] = [
@@ -149,7 +149,15 @@ async fn devices_are_added_shown_changed_and_removed_over_http() {
     let credentials: Credentials = serde_json::from_value(added.clone()).unwrap();
     let mut device = let_in(&second, &credentials).await;
 
-    let (status, shown) = ask("GET", "/devices/h/d", Value::Null).await;
+    let shown = async || ask("GET", "/devices/h/d", Value::Null).await;
+    eventually("the first login is written", async || {
+        match shown().await.1["activated_at_ms"].as_i64() {
+            Some(_) => Ok(()),
+            None => Err("not yet".to_owned()),
+        }
+    })
+    .await;
+    let (status, shown) = shown().await;
     assert_eq!((status, &shown["state"]), (200, &json!("enabled")));
     let (_, listed) = ask("GET", "/devices?product=h", Value::Null).await;
     assert_eq!(listed["devices"][0]["name"], "d");
@@ -195,11 +203,17 @@ async fn products_certificates_and_bindings_are_changed_over_http() {
         (&products["products"][0]["devices"], &products["next"]),
         (&json!(2), &Value::Null)
     );
+    let (_, new) = ask("GET", "/devices/h/g", Value::Null).await;
+    assert_eq!(new["activated_at_ms"], Value::Null);
 
     let open = json!({ "devices": "known" });
     let (status, opened) = ask("PUT", "/products/h/registration", open.clone()).await;
     assert_eq!(status, 200);
-    assert_eq!(opened["secret"].as_str().unwrap().len(), 28);
+    let secret = opened["secret"].as_str().unwrap();
+    assert_eq!(secret.len(), 28);
+    let (_, products) = ask("GET", "/products?after=flows", Value::Null).await;
+    assert_eq!(products["products"][0]["registration"], "known");
+    assert!(!products.to_string().contains(secret));
     // The same one as long as it is open.
     let (_, again) = ask("PUT", "/products/h/registration", open).await;
     assert_eq!(again, opened);

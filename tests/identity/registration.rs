@@ -296,6 +296,8 @@ async fn each_refusal_has_its_number() {
     bench.jetway(&["product", "registration", "0A1", "closed"]);
     let answer = bench.ask(Protocol::V5, "dev001", fresh("dev001", 3));
     assert_eq!(code(&answer.await), 100_021);
+    let listed = bench.jetway(&["product", "ls"]);
+    assert!(listed.contains("\tclosed\n"), "{listed}");
     // A secret that is too short to be a key is refused where it is set.
     let short = [
         "product",
@@ -311,6 +313,9 @@ async fn each_refusal_has_its_number() {
     // A product without one gets a random one, which is printed.
     let printed = bench.jetway(&["product", "registration", "0A1", "known"]);
     assert_eq!(STANDARD.decode(printed.trim()).unwrap().len(), 20);
+    let listed = bench.jetway(&["product", "ls"]);
+    assert!(listed.contains("\tknown\n"), "{listed}");
+    assert!(!listed.contains(printed.trim()), "{listed}");
 }
 
 #[tokio::test]

@@ -175,8 +175,10 @@ async fn devices_are_shown_changed_and_removed() {
         shown.starts_with("device\tp/d\nstate\tblocked\ncreated\t20"),
         "{shown}"
     );
+    assert!(shown.contains("\nactivated\tnever\n"), "{shown}");
     assert!(!shown.contains(secret));
     let shown = run(&folder, "show p d --json").await.unwrap();
+    assert!(shown.contains(r#""activated_at_ms":null"#), "{shown}");
     assert!(!shown.contains(secret));
     assert!(shown.contains(r#""certificates":[]"#), "{shown}");
 

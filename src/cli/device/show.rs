@@ -101,10 +101,13 @@ impl Show {
             writeln!(out, "{described}")?;
             return Ok(is_complete);
         }
-        let created = u64::try_from(shown.listed.created_at_ms).unwrap_or(0);
+        let time = |at_ms| event::iso8601(u64::try_from(at_ms).unwrap_or(0));
+        let activated = shown.listed.activated_at_ms.map(time);
+        let activated = activated.as_deref().unwrap_or("never");
         writeln!(out, "device\t{device}")?;
         writeln!(out, "state\t{}", shown.listed.state)?;
-        writeln!(out, "created\t{}", event::iso8601(created))?;
+        writeln!(out, "created\t{}", time(shown.listed.created_at_ms))?;
+        writeln!(out, "activated\t{activated}")?;
         if let Some(gateway) = &shown.listed.gateway {
             writeln!(out, "gateway\t{gateway}")?;
         }
