@@ -1,6 +1,7 @@
 //! What a topic maps to and why, for people: `jetway subjects explain`.
 //!
-//! Nothing is decided here; it shows what `address` and `uplink` would do, or the rule that came nearest.
+//! Nothing is decided here; it shows what `address` and `uplink` would do, or the rule that came nearest. Rules of products are in the
+//! catalogue, which is not asked: it says where they are listed.
 
 use std::fmt;
 
@@ -52,6 +53,11 @@ impl Mapping {
                     Ok(id) => {
                         lines.push(("device", id.to_string()));
                         rule.explain(&id, topic, captures.extra, &mut lines);
+                        let product = id.product();
+                        lines.push((
+                            "product rules",
+                            format!("may deny it, or allow more: jetway product rule ls {product}"),
+                        ));
                         true
                     }
                     Err(error) => {

@@ -33,7 +33,8 @@ fn a_topic_that_maps() {
             "live subject  device.up.thing.P%2E1.D\n",
             "stream        DEVICE_UP\n",
             "form          native\n",
-            "headers       Jw-Id, Nats-Msg-Id, Jw-Ts, traceparent, Jw-Qos, Jw-Type\n",
+            "headers       Jw-Id, Nats-Msg-Id, Jw-Ts, traceparent, Jw-Qos, Jw-Type\n\
+             product rules may deny it, or allow more: jetway product rule ls P.1\n",
         ],
     );
     check(
