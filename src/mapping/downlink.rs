@@ -16,7 +16,7 @@ use super::known::Known;
 use super::pattern::is_name;
 use super::rule::Rule;
 use super::rules::Mapping;
-use super::subject::{SUBJECT_BYTES_MAX, is_filter};
+use super::subject::{SUBJECT_BYTES_MAX, is_filter, is_for_services};
 use super::template::Named;
 use crate::device::DeviceId;
 use crate::message::{Message, Subject};
@@ -155,12 +155,13 @@ impl Mapping {
 fn receipt(subject: &str) -> Result<Subject, Error> {
     let is_subject =
         is_filter(subject) && !subject.split('.').any(|token| matches!(token, "*" | ">"));
-    match is_subject && subject.len() <= SUBJECT_BYTES_MAX {
+    let is_short = subject.len() <= SUBJECT_BYTES_MAX;
+    match is_subject && is_short && is_for_services(subject) {
         true => Ok(subject.into()),
         false => Err(wrong(
             "header Jw-Receipt",
             subject,
-            "a subject without wildcards",
+            "a subject of services, without wildcards",
         )),
     }
 }

@@ -57,6 +57,8 @@ pub use source::Fault;
 pub(crate) use source::{Entry, Source as RulesFile};
 pub use stored_uplink::StoredUplink;
 pub use streams::Stream;
-pub use subject::{Presence, SUBJECT_BYTES_MAX, downlink_subject, events_cursor, product_token};
+pub use subject::{
+    Presence, SUBJECT_BYTES_MAX, downlink_subject, events_cursor, is_for_services, product_token,
+};
 pub use traces::{DeviceFilters, EVENT_CURSORS};
 pub use uplink::{Receipt, Uplink};

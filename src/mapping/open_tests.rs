@@ -170,7 +170,13 @@ fn a_service_sends_to_topics_and_may_ask_for_a_receipt() {
     assert_eq!(sent("mqtt.a", &form).unwrap().payload, "on");
     let asked = sent("mqtt.a", &[("Jw-Receipt", "_INBOX.a.1")]).unwrap();
     assert_eq!(asked.receipt.as_deref(), Some("_INBOX.a.1"));
-    for wrong in ["", "a.*", ">", "a b", "a..b"] {
+    let gateways = [
+        "$JS.API.STREAM.PURGE.MQTT",
+        "mqtt.door",
+        "device.down.x",
+        "_jw.a",
+    ];
+    for wrong in ["", "a.*", ">", "a b", "a..b"].into_iter().chain(gateways) {
         let error = sent("mqtt.a", &[("Jw-Receipt", wrong)]).unwrap_err();
         assert!(
             error.to_string().starts_with("header Jw-Receipt"),

@@ -146,6 +146,25 @@ pub(super) fn intersect(a: &str, b: &str) -> bool {
     }
 }
 
+/// Whether the gateway may publish there since a service asks it to. Not where devices, gateways or JetStream get their messages:
+/// services that may not publish there themselves would do it through the gateway.
+#[must_use]
+pub fn is_for_services(subject: &str) -> bool {
+    const OWN: [&str; 9] = [
+        "_jw",
+        "application",
+        "device",
+        "dlq",
+        "gps",
+        "jetway",
+        "mqtt",
+        "mqtt_held",
+        "replay",
+    ];
+    let first = subject.split('.').next().unwrap_or_default();
+    !first.starts_with('$') && !OWN.contains(&first)
+}
+
 #[cfg(test)]
 #[path = "subject_tests.rs"]
 mod tests;

@@ -96,3 +96,27 @@ fn subjects_without_a_rule() {
         assert_eq!(subject, expected);
     }
 }
+
+#[test]
+fn services_are_told_nothing_where_the_gateways_own_messages_are() {
+    for subject in ["_INBOX.a.1", "receipt.P.d", "_R_.x", "devices", "a"] {
+        assert!(is_for_services(subject), "{subject}");
+    }
+    for subject in [
+        "$JS.API.STREAM.PURGE.DEVICE_DOWN",
+        "$JS.ACK.DEVICE_UP.iot-core.1.1.1.1.1",
+        "$KV.jetway_sessions.P.d",
+        "_jw.nodes.protection",
+        "application.device.P.d.status.connected",
+        "device.down.mqtt.thing.P.d",
+        "device",
+        "dlq.x",
+        "gps.report.created.P.d",
+        "jetway.devices.changed",
+        "mqtt.a",
+        "mqtt_held.P.d.1",
+        "replay.iot-core.x",
+    ] {
+        assert!(!is_for_services(subject), "{subject}");
+    }
+}

@@ -16,7 +16,7 @@ use super::holder::{Asked, Holder};
 use super::{Ask, Board, Config, Metrics, Refusal};
 use crate::downlink::Delivery;
 use crate::jetstream::Link;
-use crate::mapping::{Call, Mapping};
+use crate::mapping::{Call, Mapping, is_for_services};
 use crate::message::{Headers, Message};
 use crate::ownership::Ownership;
 use crate::registry::{Mailbox, Registry};
@@ -100,7 +100,9 @@ impl Desk {
                 request = requests.of_nodes.next() => (request, true),
             };
             let Some(request) = request else { return };
-            let Some(reply) = request.reply.clone() else {
+            // A reply elsewhere would do what the service itself may not, such as a request to JetStream.
+            let is_answered = |reply: &async_nats::Subject| passed_on || is_for_services(reply);
+            let Some(reply) = request.reply.clone().filter(is_answered) else {
                 continue;
             };
             let reply = reply.as_str().into();
