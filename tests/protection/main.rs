@@ -5,6 +5,10 @@
 mod support;
 
 #[cfg(test)]
+mod accounts;
+#[cfg(test)]
+mod exercise;
+#[cfg(test)]
 mod fight;
 #[cfg(test)]
 mod flood;
@@ -24,3 +28,5 @@ mod secrets;
 mod site;
 #[cfg(test)]
 mod stuffing;
+#[cfg(test)]
+mod trace;

@@ -3,25 +3,26 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::{self, AckKind};
-use async_nats::{Client, ConnectOptions};
-use futures_util::StreamExt as _;
+use async_nats::{Client, ConnectOptions, jetstream};
 use tempfile::TempDir;
 
-use crate::site::{PRODUCT, SECRET, Site};
+use crate::exercise::command;
+use crate::site::{PRODUCT, SECRET};
 use crate::support::{
-    Connect, Device, Gateway, Program, Protocol, Publish, RunOptions, Server, eventually,
-    free_ports, jetway, nats_server_binary, within,
+    Gateway, Program, Protocol, RunOptions, Server, eventually, free_ports, jetway,
+    nats_server_binary, within,
 };
+use crate::trace::{Subjects, TRACE};
 
-const CONFIG: &str = include_str!("../../deploy/nats/nats-server.conf");
-const PASSWORDS: [(&str, &str); 3] = [
+pub(crate) const CONFIG: &str = include_str!("../../deploy/nats/nats-server.conf");
+pub(crate) const PRODUCTS: &str = include_str!("../../deploy/nats/product-accounts.conf");
+const PASSWORDS: [(&str, &str); 5] = [
     ("JETWAY_NATS_OPERATOR", "operators"),
     ("JETWAY_NATS_GATEWAY", "gateways"),
     ("JETWAY_NATS_SERVICE", "services"),
+    ("JETWAY_NATS_P", "Ps"),
+    ("JETWAY_NATS_Q", "Qs"),
 ];
-
-const REPORT: &str = r#"{"method":"report","msgToken":"t1","params":{"temp":21.50}}"#;
 
 /// A nats-server with a configuration; its port.
 pub(crate) async fn nats(config: &str) -> (Server, u16) {
@@ -29,6 +30,7 @@ pub(crate) async fn nats(config: &str) -> (Server, u16) {
     let [port] = free_ports();
     let file = folder.path().join("nats-server.conf");
     std::fs::write(&file, config).unwrap();
+    std::fs::write(folder.path().join("product-accounts.conf"), PRODUCTS).unwrap();
     let store = folder.path().join("jetstream");
     let program = Program {
         name: "nats-server",
@@ -49,21 +51,24 @@ pub(crate) async fn nats(config: &str) -> (Server, u16) {
     (Server::start(folder, program), port)
 }
 
-fn url(user: &str, port: u16) -> String {
+pub(crate) fn url(user: &str, port: u16) -> String {
     format!("nats://{user}:{user}s@127.0.0.1:{port}")
 }
 
+/// Also services decide about logins.
+const CHAIN: (&str, &str) = ("JETWAY_AUTH_CHAIN", "['device', 'nats']");
+
 /// A gateway with all its roles, and one device; and its nats-server, where the operator has made the streams.
-struct Permitted {
-    gateway: Gateway,
-    server: Server,
-    port: u16,
+pub(crate) struct Permitted {
+    pub(crate) gateway: Gateway,
+    pub(crate) server: Server,
+    pub(crate) port: u16,
     state: TempDir,
 }
 
 impl Permitted {
     /// What a command prints that an operator gives.
-    fn operate(&self, command: &[&str]) -> String {
+    pub(crate) fn operate(&self, command: &[&str]) -> String {
         let servers = [
             ("JETWAY_NATS_URL", &*url("operator", self.port)),
             ("JETWAY_DATABASE_URL", &*database_url(&self.state)),
@@ -89,12 +94,14 @@ pub(crate) fn options(port: u16, state: &TempDir) -> RunOptions {
     }
 }
 
-async fn start() -> Permitted {
-    let (server, port) = nats(CONFIG).await;
-    apply(port).await;
+async fn start(config: &str, setting: (&str, &str)) -> Permitted {
+    let (server, port) = nats(&format!("{config}{TRACE}")).await;
+    apply(port, &[setting]).await;
     let state = tempfile::tempdir().unwrap();
+    let mut options = options(port, &state);
+    options.environment = vec![(setting.0.to_owned(), setting.1.to_owned())];
     Permitted {
-        gateway: Gateway::run(options(port, &state)).await,
+        gateway: Gateway::run(options).await,
         server,
         port,
         state,
@@ -102,100 +109,100 @@ async fn start() -> Permitted {
 }
 
 /// The streams and durables, made by the operator.
-async fn apply(port: u16) {
+pub(crate) async fn apply(port: u16, settings: &[(&str, &str)]) {
     let nats = url("operator", port);
     eventually("the server listens", async || {
         let connected = tokio::net::TcpStream::connect(("127.0.0.1", port)).await;
         connected.map(drop).map_err(|error| error.to_string())
     })
     .await;
-    jetway(&["streams", "apply"], &[("JETWAY_NATS_URL", &nats)]);
+    let settings = [&[("JETWAY_NATS_URL", &*nats)], settings].concat();
+    jetway(&["streams", "apply"], &settings);
 }
 
-async fn service(port: u16) -> Client {
-    let options = ConnectOptions::with_user_and_password("service".into(), "services".into());
+pub(crate) async fn client(user: &str, port: u16) -> Client {
+    let options = ConnectOptions::with_user_and_password(user.to_owned(), format!("{user}s"));
     let connected = options.connect(format!("127.0.0.1:{port}")).await;
     connected.unwrap()
 }
 
+/// What a gateway needs too rarely to be made to here.
+const SELDOM: [&str; 1] = [
+    // Of the outbox, for rows that were tried more than a minute ago.
+    "$JS.API.STREAM.LIST",
+];
+
 #[tokio::test]
-async fn everything_works_with_these_permissions_and_nothing_is_denied() {
-    let site = start().await;
-    let service = service(site.port).await;
-    let mut live = service.subscribe("device.up.thing.>").await.unwrap();
-    let mut receipts = service.subscribe("receipt.d0").await.unwrap();
-    service.flush().await.unwrap();
-    for protocol in [Protocol::V311, Protocol::V5] {
-        let mut connect = Connect::new(protocol, site.gateway.mqtt(), &Site::device(0));
-        connect.clean = false;
-        // It is told to try again until the gateway has heard that it may.
-        let mut device = eventually("the device is let in", async || {
-            let connected = Box::pin(Device::connect_with(connect.clone())).await;
-            connected.map_err(|closed| closed.error)
-        })
-        .await;
-        assert_eq!(device.publish_acked(&Site::topic(0), REPORT).await, 0);
-        let exactly_once = Publish {
-            qos: 2,
-            ..Publish::new(&Site::topic(0), REPORT)
-        };
-        device.publish(exactly_once);
-        assert_eq!(device.acked().await.unwrap().reason, 0);
-        within("the live copy", live.next()).await.unwrap();
-        let filter = "$thing/down/property/P/d0";
-        assert_eq!(device.subscribe(filter).await, 1);
-        let mut headers = async_nats::HeaderMap::new();
-        for (name, value) in [("Jw-Type", "property"), ("Jw-Receipt", "receipt.d0")] {
-            headers.insert(name, value);
-        }
-        let subject = "device.down.thing.P.d0";
-        let sent = service.publish_with_headers(subject, headers, "down".into());
-        sent.await.unwrap();
-        assert_eq!(device.next().await.payload, "down");
-        within("a receipt", receipts.next()).await.unwrap();
-        assert_eq!(device.subscribe("$rpc/down/+/P/d0").await, 1);
-        let asked = service.request("device.rpc.mqtt.rpc.P.d0", "question".into());
-        let answered = async {
-            let topic = device.next().await.topic.replace("/down/", "/up/");
-            assert_eq!(device.publish_acked(&topic, "answer").await, 0);
-        };
-        assert_eq!(tokio::join!(asked, answered).0.unwrap().payload, "answer");
-        site.operate(&["device", "block", PRODUCT, "d0"]);
-        device.closed().await;
-        site.operate(&["device", "enable", PRODUCT, "d0"]);
-    }
-    // A durable of the operator's, read by a service that may do nothing else there.
-    let durable = jetstream::new(service.clone());
-    let durable: jetstream::consumer::PullConsumer = durable
-        .get_consumer_from_stream("iot-core", "DEVICE_UP")
-        .await
-        .unwrap();
-    let mut messages = durable.fetch().max_messages(4).messages().await.unwrap();
-    for _ in 0..4 {
-        let message = within("an uplink", messages.next()).await.unwrap().unwrap();
-        message.ack_with(AckKind::Ack).await.unwrap();
-    }
-    let (status, body) = site.gateway.get("/readyz").await;
-    assert_eq!(status, 200, "{body}");
-    let (status, _) = site.gateway.get("/bans").await;
-    assert_eq!(status, 200);
-    // What a device did is told by all its roles.
-    eventually("events are stored", async || {
-        match site.gateway.metric("jetway_events_stored_total").await {
-            0.0 => Err("none".to_owned()),
-            _ => Ok(()),
-        }
-    })
-    .await;
+async fn everything_works_with_these_permissions_nothing_is_denied_and_each_is_needed() {
+    let site = start(CONFIG, CHAIN).await;
+    let service = client("service", site.port).await;
+    site.serve_devices(&service).await;
+    site.give_up_and_replay(&service).await;
+    site.ask_the_operators_port().await;
+    site.fill_a_window().await;
     for command in [&["streams", "plan"][..], &["dlq", "ls"], &["bans", "ls"]] {
         site.operate(command);
+    }
+    for (user, seldom) in [
+        ("gateway", &SELDOM[..]),
+        ("operator", &[]),
+        ("service", &[]),
+    ] {
+        let allowed = Subjects::allowed(CONFIG, user);
+        eventually(&format!("{user} needs each permission"), async || {
+            let used = Subjects::used(&site.server.log(), user);
+            match allowed.unneeded(&used) {
+                unneeded if unneeded == seldom => Ok(()),
+                unneeded => Err(format!("{unneeded:?}")),
+            }
+        })
+        .await;
+    }
+    drop(site.gateway);
+    assert_eq!(denied(&site.server), Vec::<String>::new());
+}
+
+/// What is otherwise with the open profile.
+const OPEN: [(&str, &str); 4] = [
+    (
+        r#""device.up.>", "device.down.>""#,
+        r#""device.up.>", "mqtt.>", "mqtt_held.>""#,
+    ),
+    (
+        r#""$JS.API.STREAM.MSG.DELETE.DEVICE_DOWN""#,
+        r#""$JS.API.STREAM.PURGE.MQTT""#,
+    ),
+    (
+        r#""$JS.API.CONSUMER.CREATE.>","#,
+        r#""$JS.API.CONSUMER.CREATE.>", "$JS.API.CONSUMER.MSG.NEXT.MQTT.*", "$JS.API.CONSUMER.DELETE.MQTT.*","#,
+    ),
+    (r#""device.down.>", "device.rpc.>""#, r#""mqtt.>""#),
+];
+
+#[tokio::test]
+async fn the_open_profile_works_with_its_permissions() {
+    let mut config = CONFIG.to_owned();
+    for (device, open) in OPEN {
+        assert!(config.contains(device), "{device}");
+        config = config.replace(device, open);
+    }
+    let site = start(&config, ("JETWAY_PROFILE", "open")).await;
+    site.serve_clients(&client("service", site.port).await)
+        .await;
+    let allowed = Subjects::allowed(&config, "gateway");
+    let used = Subjects::used(&site.server.log(), "gateway");
+    let unneeded = allowed.unneeded(&used);
+    for (_, open) in &OPEN[..3] {
+        for entry in open.split('"').skip(1).step_by(2) {
+            assert!(!unneeded.contains(&entry), "{entry}");
+        }
     }
     drop(site.gateway);
     assert_eq!(denied(&site.server), Vec::<String>::new());
 }
 
 /// What the nats-server denied, in its own words.
-fn denied(server: &Server) -> Vec<String> {
+pub(crate) fn denied(server: &Server) -> Vec<String> {
     let log = server.log();
     let lines = log.lines().filter(|line| line.contains(" Violation - "));
     lines.map(str::to_owned).collect()
@@ -210,7 +217,7 @@ async fn what_is_missing_is_named() {
     ] {
         assert!(CONFIG.contains(permission), "{permission}");
         let (_server, port) = nats(&CONFIG.replacen(permission, "", 1)).await;
-        apply(port).await;
+        apply(port, &[]).await;
         let state = tempfile::tempdir().unwrap();
         let RunOptions {
             nats_url,
@@ -244,8 +251,8 @@ async fn what_is_missing_is_named() {
 #[tokio::test]
 async fn a_service_may_not_do_what_is_the_gateways() {
     let (server, port) = nats(CONFIG).await;
-    apply(port).await;
-    let service = service(port).await;
+    apply(port, &[]).await;
+    let service = client("service", port).await;
     let jetstream = jetstream::new(service.clone());
     for subject in ["device.up.mqtt.thing.P.d0", "$KV.jetway_sessions.P.d0"] {
         let stored = jetstream.publish(subject, "x".into()).await.unwrap();
@@ -254,4 +261,29 @@ async fn a_service_may_not_do_what_is_the_gateways() {
         let is_denied = denied(&server).iter().any(|line| line.contains(subject));
         assert!(is_denied, "{subject}");
     }
+}
+
+#[tokio::test]
+async fn the_gateway_publishes_nothing_for_a_service_that_is_not_for_services() {
+    let site = start(CONFIG, CHAIN).await;
+    let service = client("service", site.port).await;
+    // The gateway may publish there, the service may not.
+    let forbidden = "$JS.API.STREAM.MSG.DELETE.DLQ";
+    let nobody = "device.rpc.mqtt.rpc.P.nobody";
+    let asked = service.publish_with_reply(nobody, forbidden, "question".into());
+    asked.await.unwrap();
+    let mut device = site.device(Protocol::V5).await;
+    assert_eq!(device.subscribe("$thing/down/property/P/d0").await, 1);
+    for headers in [&[("Jw-Receipt", forbidden)][..], &[]] {
+        command(&service, "device.down.mqtt.thing.P.d0", headers).await;
+    }
+    assert_eq!(device.next().await.payload, "down");
+    site.wait_for_dead_letter("downlink").await;
+    let refused = service.request(nobody, "question".into()).await.unwrap();
+    assert!(
+        refused
+            .headers
+            .is_some_and(|headers| headers.get("Jw-Error").is_some())
+    );
+    assert!(!Subjects::used(&site.server.log(), "gateway").has_published(forbidden));
 }
