@@ -25,6 +25,8 @@ stream = "DEVICE_UP"
 filters = ["device.up.mqtt.*.Q.*"]
 "#;
 
+const POSITION: &str = r#"{"latitude":48.1,"longitude":11.5}"#;
+
 struct Fleet {
     gateway: Gateway,
     server: Server,
@@ -32,10 +34,8 @@ struct Fleet {
     _state: TempDir,
 }
 
-async fn start() -> Fleet {
-    let config = CONFIG.replacen("# include ", "include ", 1);
-    assert_ne!(config, CONFIG);
-    let (server, port) = nats(&config).await;
+async fn start(config: &str) -> Fleet {
+    let (server, port) = nats(config).await;
     let state = tempfile::tempdir().unwrap();
     let rules = state.path().join("rules.toml");
     std::fs::write(&rules, RULES).unwrap();
@@ -52,6 +52,13 @@ async fn start() -> Fleet {
         port,
         _state: state,
     }
+}
+
+/// The configuration with these accounts in the place of the file that it would include.
+fn with(products: &str) -> String {
+    let config = CONFIG.replacen("# include \"product-accounts.conf\"", products, 1);
+    assert_ne!(config, CONFIG);
+    config
 }
 
 /// A service of a product's team, and the product's device.
@@ -89,7 +96,7 @@ impl Team {
     async fn report(&mut self) {
         let product = self.product;
         let topic = format!("$thing/up/property/{product}/d0");
-        let report = format!(r#"{{"method":"report","msgToken":"{product}","params":{{"a":1}}}}"#);
+        let report = format!(r#"{{"method":"report","msgToken":"{product}","params":{POSITION}}}"#);
         assert_eq!(self.device.publish_acked(&topic, report).await, 0);
     }
 
@@ -151,7 +158,9 @@ impl Team {
 
 #[tokio::test]
 async fn each_team_has_its_product() {
-    let fleet = start().await;
+    let config = CONFIG.replacen("# include ", "include ", 1);
+    assert_ne!(config, CONFIG);
+    let fleet = start(&config).await;
     let mut teams = [
         Team::start(&fleet, "P").await,
         Team::start(&fleet, "Q").await,
@@ -183,6 +192,7 @@ async fn each_team_has_its_product() {
         let mut wanted = vec![
             format!("device.up.thing.{product}.d0"),
             format!("application.device.{product}.d0.report.thing.property"),
+            format!("gps.report.created.{product}.d0"),
             format!("receipt.{product}.d0"),
         ];
         while !wanted.is_empty() {
@@ -198,7 +208,9 @@ async fn each_team_has_its_product() {
 
 #[tokio::test]
 async fn a_team_can_do_nothing_to_another_product() {
-    let fleet = start().await;
+    // That the other one has streams of its own is no difference.
+    let own = PRODUCTS.replacen("\nQ {", "\nQ { jetstream: enabled", 1);
+    let fleet = start(&with(&own)).await;
     let mut teams = [
         Team::start(&fleet, "P").await,
         Team::start(&fleet, "Q").await,
@@ -254,6 +266,9 @@ async fn a_team_can_do_nothing_to_another_product() {
     let topic = question.topic.replace("/down/", "/up/");
     assert_eq!(team.device.publish_acked(&topic, "answer").await, 0);
     // What the other one has is as it was.
+    let own = jetstream::new(other.client.clone());
+    let own = own.create_stream("DEVICE_UP").await.unwrap();
+    assert_eq!(own.cached_info().config.name, "DEVICE_UP");
     other.commands().await;
     let mut durable = other.durable().await;
     assert_eq!(durable.info().await.unwrap().num_ack_pending, 1);
@@ -262,7 +277,7 @@ async fn a_team_can_do_nothing_to_another_product() {
 
 #[tokio::test]
 async fn an_import_of_another_product_is_an_error_at_the_start() {
-    let config = CONFIG.replacen("# include \"product-accounts.conf\"", PRODUCTS, 1);
+    let config = with(PRODUCTS);
     for (own, others) in [
         ("device.up.*.P.*", "device.up.*.Q.*"),
         ("device.up.*.P.*", "device.up.*.P.>"),
