@@ -1,12 +1,13 @@
 //! Rules beside what the mapping gives a device: an operator's for each product, and those that come with a login.
 //!
 //! A rule allows or denies topics: `{productID}`, `{deviceName}` and `{clientID}` stand for one level each, which is the connected
-//! device's. It does not know which topics there are, nor who owns them: `auth::acl` asks what is said here, and judges.
+//! device's. Where a gateway device acts for a sub-device, the rules of that one's product count too, with its names and the gateway
+//! device's client id. What topics there are and who owns them is not known here: `auth::acl` asks what is said, and judges.
 //!
 //! Invariants: a name is one literal level, whatever characters it has (G22); a filter is covered only if everything that it
 //! matches is (G23); a denial goes before what is allowed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Deref;
 use std::str::FromStr;
@@ -248,19 +249,27 @@ pub type RulesByProduct = HashMap<String, Rules>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Access {
     product: Rules,
+    /// By product of the sub-devices that are bound to it.
+    behind: BTreeMap<String, Rules>,
     /// Of its login.
     own: Rules,
     client_id: Box<str>,
 }
 
 impl Access {
-    /// Those of its product and of its login; none if there are none.
+    /// Those of its product, of its sub-devices' products (those that have any), and of its login; none if there are none.
     #[must_use]
-    pub fn of(product: Rules, own: Rules, client_id: &str) -> Option<Arc<Self>> {
-        let is_needed = !product.is_empty() || !own.is_empty();
+    pub fn of(
+        product: Rules,
+        behind: BTreeMap<String, Rules>,
+        own: Rules,
+        client_id: &str,
+    ) -> Option<Arc<Self>> {
+        let is_needed = !product.is_empty() || !behind.is_empty() || !own.is_empty();
         is_needed.then(|| {
             Arc::new(Self {
                 product,
+                behind,
                 own,
                 client_id: client_id.into(),
             })
@@ -273,11 +282,31 @@ impl Access {
         &self.own
     }
 
-    /// What the rules say about a topic name or filter of this device; none if they say nothing.
+    /// What the rules of its product and of its login say about a topic name or filter of this device; none if they say nothing.
     #[must_use]
     pub fn says(&self, device: &DeviceId, action: Action, asked: &str) -> Option<Effect> {
+        let rules = self.product.iter().chain(self.own.iter());
+        self.judge(rules, device, action, asked)
+    }
+
+    /// Whether the rules of its product deny a topic name or filter of this bound sub-device; `{clientID}` is the gateway device's.
+    /// What they allow is not asked for: a gateway device acts for what is bound to it, and for nobody else.
+    #[must_use]
+    pub fn denies(&self, sub_device: &DeviceId, action: Action, asked: &str) -> bool {
+        let rules = self.behind.get(sub_device.product());
+        let rules = rules.into_iter().flat_map(|rules| rules.iter());
+        self.judge(rules, sub_device, action, asked) == Some(Effect::Deny)
+    }
+
+    fn judge<'a>(
+        &self,
+        rules: impl Iterator<Item = &'a Rule>,
+        device: &DeviceId,
+        action: Action,
+        asked: &str,
+    ) -> Option<Effect> {
         let mut said = None;
-        for rule in self.product.iter().chain(self.own.iter()) {
+        for rule in rules {
             let is_about =
                 rule.action.include(action) && rule.filter.covers(asked, device, &self.client_id);
             match rule.effect {

@@ -14,11 +14,15 @@ fn rule(text: &str) -> Rule {
     }
 }
 
+fn of_product(rules: Rules, client_id: &str) -> Option<Arc<Access>> {
+    Access::of(rules, BTreeMap::new(), Rules::default(), client_id)
+}
+
 fn says(rules: &[&str], product: &str, name: &str, action: Action, asked: &str) -> Option<Effect> {
     let rules: Vec<_> = rules.iter().map(|text| rule(text)).collect();
     let rules = Rules::try_from(rules).unwrap();
     let client_id = format!("{product}&{name}");
-    let access = Access::of(rules, Rules::default(), &client_id).unwrap();
+    let access = of_product(rules, &client_id).unwrap();
     let device = DeviceId::new(product, name).unwrap();
     access.says(&device, action, asked)
 }
@@ -37,7 +41,7 @@ fn a_denial_goes_before_what_is_allowed_in_whichever_order() {
         assert_eq!(says(&rules, "P", "N", SUB, "$a/x/P"), ALLOW, "to receive");
         assert_eq!(says(&rules, "P", "N", PUB, "$b/y/P"), None);
     }
-    assert!(Access::of(Rules::default(), Rules::default(), "P&N").is_none());
+    assert!(of_product(Rules::default(), "P&N").is_none());
 }
 
 #[test]
@@ -112,8 +116,39 @@ fn g22_names_that_look_like_patterns_are_names() {
     let device = DeviceId::new("P", "N").unwrap();
     let rules = Rules::try_from(vec![rule("allow both $a/{clientID}/x")]).unwrap();
     for (client_id, asked) in [("+", "$a/+/x"), ("#", "$a/#"), ("a/b", "$a/a/b/x")] {
-        let access = Access::of(rules.clone(), Rules::default(), client_id).unwrap();
+        let access = of_product(rules.clone(), client_id).unwrap();
         assert_eq!(access.says(&device, SUB, asked), None, "{client_id}");
+    }
+}
+
+#[test]
+fn rules_of_a_sub_devices_product_deny_with_its_names_and_allow_nothing() {
+    let behind = [
+        "deny publish $a/{productID}/{deviceName}/{clientID}",
+        "deny publish $c/{productID}/{deviceName}",
+        "allow both $b/#",
+        "deny subscribe $b/x/#",
+    ];
+    let behind = Rules::try_from(behind.map(rule).to_vec()).unwrap();
+    let own = Rules::try_from(vec![rule("deny both $d/{deviceName}")]).unwrap();
+    let behind = BTreeMap::from([("S".to_owned(), behind)]);
+    let access = Access::of(Rules::default(), behind, own, "G&g").unwrap();
+    for (product, name, action, asked, expected) in [
+        ("S", "s", PUB, "$a/S/s/G&g", true),
+        ("S", "s", PUB, "$a/S/s/S&s", false),
+        ("S", "s", PUB, "$a/G/g/G&g", false),
+        ("S", "s", SUB, "$a/S/s/G&g", false),
+        ("S", "s", PUB, "$c/S/s", true),
+        ("S", "t", PUB, "$c/S/s", false),
+        ("S", "{deviceName}", PUB, "$c/S/{deviceName}", true),
+        ("S", "s", SUB, "$b/x/y", true),
+        ("S", "s", PUB, "$b/x/y", false),
+        ("T", "s", SUB, "$b/x/y", false),
+        ("S", "s", PUB, "$d/s", false),
+    ] {
+        let device = DeviceId::new(product, name).unwrap();
+        assert_eq!(access.denies(&device, action, asked), expected, "{asked}");
+        assert_eq!(access.says(&device, SUB, "$b/x/y"), None, "not its own");
     }
 }
 

@@ -67,6 +67,7 @@ struct Queue<M> {
     rung: bool,
     rebound: Option<Rebound>,
     rules: bool,
+    is_gateway: bool,
     overflow: Overflow,
     left: bool,
 }
@@ -124,6 +125,7 @@ impl<M> Mailbox<M> {
                 rung: false,
                 rebound: None,
                 rules: false,
+                is_gateway: false,
                 overflow: Overflow::No,
                 left: false,
             }),
@@ -229,6 +231,17 @@ impl<M> Mailbox<M> {
     pub fn hold_to_rules(&self) {
         self.lock().rules = true;
         self.waker.wake();
+    }
+
+    /// Says whether the device has sub-devices, so that it is held to the rules of their products, too.
+    pub fn set_gateway(&self, is_gateway: bool) {
+        self.lock().is_gateway = is_gateway;
+    }
+
+    /// Whether the device was said to have sub-devices.
+    #[must_use]
+    pub fn is_gateway(&self) -> bool {
+        self.lock().is_gateway
     }
 
     /// The next mail; messages and the overflow stay where they are while `has_room` is false.

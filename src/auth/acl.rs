@@ -3,12 +3,14 @@
 //! Pure: the device is authenticated, its sub-devices and rules are known, and `mapping` has read the topic. Names are compared
 //! exactly, so a wildcard in the place of a name is another device. There is no way to allow what is not said here.
 //!
-//! Rules add the topics of other devices of the same product, never another direction, and take away whatever they deny.
+//! Rules add the topics of other devices of the same product, never another direction, and take away whatever they deny; those of a
+//! sub-device's product only take away.
 
 use std::fmt;
+use std::sync::Arc;
 
 pub use crate::access::Action;
-use crate::access::Effect;
+use crate::access::{Access, Effect};
 use crate::device::{Address, Device, Direction, Scope};
 
 /// Why a device may not.
@@ -24,7 +26,7 @@ pub enum Denied {
     RegisterOnly,
     /// Topics that start with `$` are the server's own.
     Reserved,
-    /// A rule of its product, or of its login, denies it.
+    /// A rule of its product, of its sub-device's product, or of its login denies it.
     Rule,
 }
 
@@ -75,21 +77,23 @@ pub fn authorize(
         }
         Scope::Register | Scope::Full | Scope::Open => {}
     }
-    let bound = || {
-        let mut bound = device.sub_devices.iter();
-        bound.any(|sub| sub.product() == address.product && sub.name() == address.name)
-    };
+    let bound = if own { &[] } else { &*device.sub_devices };
+    let mut bound = bound.iter();
+    let sub_device =
+        bound.find(|sub| sub.product() == address.product && sub.name() == address.name);
     let rules = device
         .access
         .as_ref()
         .filter(|_| device.scope == Scope::Full);
     let said = rules.and_then(|rules| rules.says(&device.id, action, address.topic));
     let is_added = said == Some(Effect::Allow) && address.product == device.id.product();
-    if !own && !is_added && !bound() {
+    if !own && !is_added && sub_device.is_none() {
         return Err(Denied::OtherDevice);
     }
+    let denies = |(rules, sub): (&Arc<Access>, _)| rules.denies(sub, action, address.topic);
+    let is_denied = said == Some(Effect::Deny) || rules.zip(sub_device).is_some_and(denies);
     match (action, address.direction) {
-        _ if said == Some(Effect::Deny) => Err(Denied::Rule),
+        _ if is_denied => Err(Denied::Rule),
         (Action::Publish, Direction::Up) | (Action::Subscribe, Direction::Down) => Ok(()),
         _ => Err(Denied::Direction),
     }

@@ -1,7 +1,7 @@
 //! The full matrix of who may publish and subscribe what, from topic text to decision.
 
 use super::*;
-use crate::access::{Access, Rule, Rules};
+use crate::access::Rules;
 use crate::device::DeviceId;
 use crate::mapping::{Mapping, Profile, Settings};
 
@@ -153,11 +153,12 @@ fn without_a_secret_no_sub_device() {
     );
 }
 
-fn held_to(device: Device, rules: &str) -> Device {
-    let rules: Vec<Rule> = serde_json::from_str(rules).unwrap();
-    let rules = Rules::try_from(rules).unwrap();
+fn held_to(device: Device, rules: &str, behind: &[(&str, &str)]) -> Device {
+    let read = |text| serde_json::from_str::<Rules>(text).unwrap();
+    let behind = behind.iter();
+    let behind = behind.map(|(product, rules)| ((*product).to_owned(), read(rules)));
     Device {
-        access: Access::of(rules, Rules::default(), "P1&N1"),
+        access: Access::of(read(rules), behind.collect(), Rules::default(), "P1&N1"),
         ..device
     }
 }
@@ -172,7 +173,7 @@ const RULES: &str = r#"[
 
 #[test]
 fn g23_rules_add_topics_of_the_product_and_take_away_whatever_they_deny() {
-    let device = held_to(device(Scope::Full, "P1", "N1", &[("S", "s")]), RULES);
+    let device = held_to(device(Scope::Full, "P1", "N1", &[("S", "s")]), RULES, &[]);
     check(
         &device,
         &[
@@ -194,9 +195,44 @@ fn g23_rules_add_topics_of_the_product_and_take_away_whatever_they_deny() {
 }
 
 #[test]
+fn g23_a_gateway_is_held_to_the_rules_of_a_sub_devices_product() {
+    let behind = r#"[
+        {"effect": "deny", "action": "publish", "filter": "$thing/up/event/{productID}/{deviceName}"},
+        {"effect": "deny", "action": "subscribe", "filter": "$thing/down/action/#"},
+        {"effect": "allow", "action": "both", "filter": "$thing/+/property/{productID}/other"},
+        {"effect": "allow", "action": "both", "filter": "$ota/#"}
+    ]"#;
+    let subs = [("S", "s"), ("P1", "near"), ("T", "t")];
+    let gateway = device(Scope::Full, "P1", "N1", &subs);
+    let gateway = held_to(gateway, RULES, &[("S", behind), ("P1", RULES)]);
+    check(
+        &gateway,
+        &[
+            (PUB, "$thing/up/property/S/s", ALLOW),
+            (PUB, "$thing/up/event/S/s", Err(Denied::Rule)),
+            (SUB, "$thing/down/event/S/s", ALLOW),
+            (SUB, "$thing/down/action/S/s", Err(Denied::Rule)),
+            // A filter that selects more is granted: each delivery is asked for.
+            (SUB, "$thing/down/+/S/s", ALLOW),
+            (SUB, "$thing/down/action/P1/N1", ALLOW),
+            (PUB, "$thing/up/event/T/t", ALLOW),
+            // What is allowed there widens nothing, and goes behind what the gateway's own rules deny.
+            (PUB, "$thing/up/property/S/other", Err(Denied::OtherDevice)),
+            (PUB, "$ota/up/report/S/s", Err(Denied::Rule)),
+            // Of the gateway's own product, with the sub-device's name.
+            (PUB, "$thing/up/event/P1/near", Err(Denied::Rule)),
+            (PUB, "$thing/up/property/P1/near", ALLOW),
+            (PUB, "$thing/up/event/P1/far", Err(Denied::OtherDevice)),
+        ],
+    );
+    let none = device(Scope::Full, "P1", "N1", &subs);
+    check(&none, &[(PUB, "$thing/up/event/S/s", ALLOW)]);
+}
+
+#[test]
 fn rules_give_nothing_to_who_only_registers() {
     let rules = RULES.replace("$thing/+/property/{productID}/N2", "$ext/#");
-    let device = held_to(device(Scope::Register, "P1", "N1", &[]), &rules);
+    let device = held_to(device(Scope::Register, "P1", "N1", &[]), &rules, &[]);
     check(
         &device,
         &[

@@ -2,12 +2,13 @@
 //!
 //! It reads no database: who does replaces everything at once, and hears here when it is to read.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{PoisonError, RwLock};
 
 use tokio::sync::Notify;
 
 use crate::access::{Rules, RulesByProduct};
+use crate::device::DeviceId;
 
 /// The rules of all products.
 #[derive(Debug)]
@@ -31,6 +32,19 @@ impl ProductRules {
     pub fn of(&self, product: &str) -> Rules {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         known.get(product).cloned().unwrap_or_default()
+    }
+
+    /// Those of the products of these devices, as far as they have any.
+    #[must_use]
+    pub fn of_all(&self, devices: &[DeviceId]) -> BTreeMap<String, Rules> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let products = devices.iter().map(DeviceId::product);
+        // Many devices have few products: a product's rules are taken once.
+        let found: BTreeMap<_, _> = products.filter_map(|it| known.get_key_value(it)).collect();
+        let found = found.into_iter();
+        found
+            .map(|(product, rules)| (product.clone(), rules.clone()))
+            .collect()
     }
 
     /// The catalogue has others, or may have.
@@ -89,6 +103,10 @@ mod tests {
         assert_eq!(changed, HashSet::from(expected));
         assert_eq!(known.of("other"), rules(&["a", "b"]));
         assert_eq!(known.of("gone"), Rules::default());
+        let devices = [("new", "a"), ("gone", "a"), ("new", "b")];
+        let devices = devices.map(|(product, name)| DeviceId::new(product, name).unwrap());
+        let expected = [("new".to_owned(), rules(&["a"]))];
+        assert_eq!(known.of_all(&devices), BTreeMap::from(expected));
         // A change that is said before somebody listens is not lost.
         known.change();
         known.changed().await;

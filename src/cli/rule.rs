@@ -30,11 +30,11 @@ pub(super) enum Command {
 pub(super) struct Change {
     /// Product id
     product: String,
-    /// allow or deny; what is denied is denied whatever else allows it
+    /// allow or deny; what is denied is denied whatever else allows it, also to the gateway device that acts for a device
     effect: Effect,
     /// publish, subscribe or both
     action: Actions,
-    /// MQTT topic filter; {productID}, {deviceName} and {clientID} are levels of the connected device
+    /// MQTT topic filter; {productID} and {deviceName} are levels of the product's device, {clientID} is of the connection
     filter: Filter,
     #[command(flatten)]
     place: Place,

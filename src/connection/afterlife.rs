@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Shared, behind};
 use crate::access::Rules;
-use crate::device::{Connection, Device};
+use crate::device::{Connection, Device, Scope};
 use crate::jetstream::Refusal;
 use crate::mapping::Mapping;
 use crate::mqtt::Publish;
@@ -19,12 +19,20 @@ use crate::uplink::Sender;
 /// Publishes a Will under an id of its connection, so that whoever does it again adds nothing; returns once it is stored, or
 /// the stream refused it.
 ///
-/// It was authorised when it was accepted (G10); rules that its product has by now count, too.
+/// It was authorised when it was accepted (G10); what is bound to its device, and which rules there are by now, counts too.
 pub(super) async fn publish_will(shared: &Shared, owner: &Connection, will: &Publish) {
+    let (id, scope) = (&owner.device, shared.authenticator.scope());
+    let address = shared.mapping.address(&will.topic);
+    let is_of_another = scope == Scope::Full
+        && address.is_some_and(|it| (it.product, it.name) != (id.product(), id.name()));
+    let sub_devices = match is_of_another {
+        true => behind::find(shared, id).await,
+        false => None,
+    };
     let device = Device {
-        id: owner.device.clone(),
-        scope: shared.authenticator.scope(),
-        sub_devices: [].into(),
+        id: id.clone(),
+        scope,
+        sub_devices: sub_devices.unwrap_or_default(),
         access: None,
     };
     let device = shared.with_rules(device, Rules::default(), &owner.client_id);

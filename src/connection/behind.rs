@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 
 use super::Shared;
 use super::driver::Driver;
-use crate::device::{Connection, DeviceId};
+use crate::device::{Connection, Device, DeviceId};
 use crate::mqtt::Publish;
 use crate::registry::Rebound;
 use crate::session::CloseReason;
@@ -28,7 +28,7 @@ use crate::topology::{Bound, Code, Desk, Named, Request, Verb};
 const REQUESTS_MAX: usize = 16;
 /// How long until a catalogue that does not answer is asked again.
 const RETRY: Duration = Duration::from_secs(1);
-/// How long the catalogue is asked for the sub-devices of a gateway device that was lost with its node.
+/// How long the catalogue is asked for the sub-devices of a gateway device that is gone.
 const LOST_MAX: Duration = Duration::from_secs(30);
 
 /// Sub-devices that are online, and the connections that they are said to have.
@@ -182,8 +182,10 @@ impl Driver {
         if self.sender.device.sub_devices == sub_devices {
             return;
         }
-        self.sender.rebind(sub_devices);
-        self.end_subscriptions();
+        self.set_device(Device {
+            sub_devices,
+            ..self.sender.device.clone()
+        });
         self.withdraw_asks();
         let bound = &self.sender.device.sub_devices;
         if let Some(behind) = &mut self.behind.0 {
@@ -229,16 +231,11 @@ impl SubDevices {
 
 /// A gateway device was lost with its node, which alone knew who was online behind it: all that are bound to it are said to be gone.
 pub(super) async fn lose(shared: &Shared, gateway: &Connection) {
-    let Some(desk) = &shared.desk else {
-        return;
-    };
-    let found = look_up(desk.clone(), gateway.device.clone());
-    let Ok(Worked { sub_devices, .. }) = timeout(LOST_MAX, found).await else {
+    let Some(sub_devices) = find(shared, &gateway.device).await else {
         tracing::error!(gateway = %gateway.device, "sub-devices of a lost gateway device not told disconnected");
         return;
     };
-    let lost = sub_devices.iter().flat_map(|all| all.iter());
-    let lost = lost.map(|device| Connection {
+    let lost = sub_devices.iter().map(|device| Connection {
         device: device.clone(),
         connection_id: format!("{}/lost", gateway.connection_id).into(),
         ..gateway.clone()
@@ -248,6 +245,16 @@ pub(super) async fn lose(shared: &Shared, gateway: &Connection) {
         .status
         .all_disconnected(&lost, CloseReason::GatewayLost)
         .await;
+}
+
+/// The sub-devices of a gateway device that is not connected; none if the catalogue does not answer for long.
+pub(super) async fn find(shared: &Shared, gateway: &DeviceId) -> Option<Arc<[DeviceId]>> {
+    let Some(desk) = &shared.desk else {
+        return Some([].into());
+    };
+    let found = look_up(desk.clone(), gateway.clone());
+    let found = timeout(LOST_MAX, found).await.ok()?;
+    found.sub_devices
 }
 
 async fn look_up(desk: Desk, gateway: DeviceId) -> Worked {

@@ -346,7 +346,7 @@ impl Admitted {
         let session = Session::new(self.agreement, &shared.session, start, Instant::now());
         let receipts = Arc::new(Receipts::of(held.claimant()));
         // What changed from here on the mailbox is told.
-        let device = shared.with_new_rules(self.device, &connection.client_id);
+        let device = shared.with_new_rules(self.device, &connection.client_id, &mailbox);
         let id = &connection.connection_id;
         let sender = Sender::new(device, &key, id, &shared.run, receipts);
         Ok(Box::new(Driver::new(

@@ -17,7 +17,9 @@ use super::driver::Driver;
 use crate::access::{Access, Action, Rules, RulesByProduct};
 use crate::catalogue::Catalogue;
 use crate::device::Device;
+use crate::downlink::Delivery;
 use crate::mqtt::TopicFilter;
+use crate::registry::Mailbox;
 
 /// How long until a database that does not answer is asked again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -54,17 +56,24 @@ pub async fn run(
 }
 
 impl Shared {
-    /// The device with the rules of its product and of its login.
+    /// The device with the rules of its product, of its sub-devices' products and of its login.
     pub(super) fn with_rules(&self, device: Device, own: Rules, client_id: &str) -> Device {
         let product = self.rules.of(device.id.product());
+        let behind = self.rules.of_all(&device.sub_devices);
         Device {
-            access: Access::of(product, own, client_id),
+            access: Access::of(product, behind, own, client_id),
             ..device
         }
     }
 
-    /// The same with the rules that its product has now.
-    pub(super) fn with_new_rules(&self, device: Device, client_id: &str) -> Device {
+    /// The same with the rules that the products have now; its mailbox is told of later ones.
+    pub(super) fn with_new_rules(
+        &self,
+        device: Device,
+        client_id: &str,
+        mailbox: &Mailbox<Delivery>,
+    ) -> Device {
+        mailbox.set_gateway(!device.sub_devices.is_empty());
         let own = device.access.as_ref().map(|access| access.own().clone());
         self.with_rules(device, own.unwrap_or_default(), client_id)
     }
@@ -75,7 +84,8 @@ impl Shared {
             return;
         }
         for (_, mailbox) in self.registry.all() {
-            if changed.contains(mailbox.device.product()) {
+            // Which products are behind a gateway device it knows itself.
+            if changed.contains(mailbox.device.product()) || mailbox.is_gateway() {
                 mailbox.hold_to_rules();
             }
         }
@@ -83,19 +93,23 @@ impl Shared {
 }
 
 impl Driver {
-    /// The rules of the device's product are others.
+    /// The rules that the device is held to are others, or may be.
     pub(super) fn handle_rules(&mut self) {
-        let device = self.sender.device.clone();
+        self.set_device(self.sender.device.clone());
+    }
+
+    /// What the device may do is said by this from now on, and by the rules that count for it now.
+    pub(super) fn set_device(&mut self, device: Device) {
         let client_id = &self.connection.client_id;
-        let Device { access, .. } = self.shared.with_new_rules(device, client_id);
-        if access != self.sender.device.access {
-            self.sender.hold_to(access);
+        let device = (self.shared).with_new_rules(device, client_id, &self.mailbox);
+        if device != self.sender.device {
+            self.sender.set_device(device);
             self.end_subscriptions();
         }
     }
 
     /// Ends the subscriptions that the device may not have any more.
-    pub(super) fn end_subscriptions(&mut self) {
+    fn end_subscriptions(&mut self) {
         let attachment = Attachment::of(self);
         let filters = self.session.subscriptions();
         let lost: Vec<TopicFilter> = filters

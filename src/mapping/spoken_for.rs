@@ -1,6 +1,8 @@
 //! For which sub-devices a gateway device spoke in a pack report: what the gateway knew when it took the message, written down with it.
 //!
 //! Who reads the stream later has no other way to know: a binding may have ended since. Names of devices that are not bound stay out.
+//!
+//! A product's rules are about topics, and a pack report has only its gateway device's: what it says for a sub-device they do not hold.
 
 use std::collections::HashSet;
 

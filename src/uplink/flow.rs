@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::Error;
 use super::routes::Routes;
 use super::span::Span;
-use crate::access::Access;
 use crate::auth::acl::{self, Action};
 use crate::device::{Address, Device, DeviceId, Direction};
 use crate::jetstream::{Permit, Publisher, Receipts, Refusal};
@@ -75,15 +74,9 @@ impl Sender {
 }
 
 impl Sender {
-    /// The device may act for these sub-devices from now on, and for no others.
-    pub fn rebind(&mut self, sub_devices: Arc<[DeviceId]>) {
-        self.device.sub_devices = sub_devices;
-        self.routes = Routes::default();
-    }
-
-    /// The device is held to these rules from now on, and to no others.
-    pub fn hold_to(&mut self, access: Option<Arc<Access>>) {
-        self.device.access = access;
+    /// The same device from now on acts for other sub-devices, or is held to other rules.
+    pub fn set_device(&mut self, device: Device) {
+        self.device = device;
         self.routes = Routes::default();
     }
 }

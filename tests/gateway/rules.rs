@@ -4,9 +4,11 @@
 use serde_json::json;
 
 use crate::site::{BOTH, Registered, SECRET, Site};
-use crate::support::{Connect, Device, Protocol, Publish, eventually, http, jetway};
+use crate::sub_devices::{id, operator};
+use crate::support::{Connect, Device, Protocol, Publish, eventually, http};
 
 const NOT_AUTHORIZED: u8 = 0x87;
+const OWN: &str = "$thing/down/property/{productID}/{deviceName}";
 
 /// The SUBACK code of what is not allowed.
 fn refused(protocol: Protocol) -> u8 {
@@ -18,13 +20,10 @@ fn refused(protocol: Protocol) -> u8 {
 
 /// `jetway product rule VERB PRODUCT EFFECT ACTION FILTER`, which gateways are told of.
 fn rule(site: &Site, verb: &str, product: &str, rule: [&str; 3]) {
-    let (database, nats) = (site.database_url(), site.nats.url());
-    let environment = [
-        ("JETWAY_DATABASE_URL", database.as_str()),
-        ("JETWAY_NATS_URL", nats.as_str()),
-    ];
-    let command = [&["product", "rule", verb, product][..], &rule].concat();
-    jetway(&command, &environment);
+    operator(
+        site,
+        &[&["product", "rule", verb, product][..], &rule].concat(),
+    );
 }
 
 /// Devices of a product of their own.
@@ -73,14 +72,13 @@ async fn g23_what_a_rule_denies_ends_at_once_and_is_refused() {
             0
         );
 
-        let own = "$thing/down/property/{productID}/{deviceName}";
         rule(
             &site,
             "add",
             &product,
             ["deny", "publish", "$thing/up/event/#"],
         );
-        rule(&site, "add", &product, ["deny", "subscribe", own]);
+        rule(&site, "add", &product, ["deny", "subscribe", OWN]);
         answered(&mut device, &property, refused(protocol)).await;
         let subject = who.subject("device.down.thing");
         for kind in ["property", "service"] {
@@ -109,7 +107,7 @@ async fn g23_what_a_rule_denies_ends_at_once_and_is_refused() {
         connect.will = Some(Publish::new(&neighbour.topic("$thing/up/event"), "gone"));
         assert!(Device::connect_with(connect).await.is_err());
 
-        rule(&site, "rm", &product, ["deny", "subscribe", own]);
+        rule(&site, "rm", &product, ["deny", "subscribe", OWN]);
         answered(&mut device, &property, 1).await;
         backend
             .publish(&subject, &[("Jw-Type", "property")], "again")
@@ -170,6 +168,104 @@ async fn g23_what_a_rule_adds_is_delivered_until_it_is_removed() {
         device.publish_acked(&other.reports(), "not any more").await;
         assert_eq!(device.publish_acked(&who.reports(), "{}").await, 0);
         assert_eq!(other.stored(&backend).await.len(), before);
+    }
+}
+
+#[tokio::test]
+async fn g23_a_gateway_device_is_no_way_around_the_rules_of_a_sub_devices_product() {
+    let site = Site::shared().await;
+    let backend = site.backend().await;
+    for protocol in BOTH {
+        let [who] = devices(&site, &product("ahead", protocol), ["g"]);
+        let product = product("behind", protocol);
+        let [sub, unbound] = devices(&site, &product, ["s", "other"]);
+        let event = "$thing/up/event/{productID}/{deviceName}";
+        let denied = ["deny", "publish", event];
+        let allowed = ["allow", "both", "$thing/+/property/{productID}/other"];
+        rule(&site, "add", &product, allowed);
+        rule(&site, "add", &product, denied);
+        rule(&site, "add", &product, ["deny", "subscribe", OWN]);
+        let filter = sub.topic("$thing/down/property");
+        let mut direct = site.connect(protocol, &sub).await;
+        answered(&mut direct, &filter, refused(protocol)).await;
+        direct.disconnect().await;
+
+        // The rules are known: they come with a sub-device that is bound later.
+        let mut device = site.connect(protocol, &who).await;
+        operator(&site, &["binding", "add", &id(&who), &id(&sub)]);
+        answered(&mut device, &sub.topic("$thing/down/+"), 1).await;
+        assert_eq!(device.subscribe(&filter).await, refused(protocol));
+        let told = (protocol == Protocol::V5).then_some(NOT_AUTHORIZED);
+        let told = told.unwrap_or_default();
+        let event = sub.topic("$thing/up/event");
+        assert_eq!(device.publish_acked(&event, "1").await, told);
+        assert_eq!(device.publish_acked(&sub.reports(), "2").await, 0);
+        device.publish_acked(&unbound.reports(), "nothing").await;
+        assert_eq!(
+            device
+                .publish_acked(&who.topic("$thing/up/event"), "3")
+                .await,
+            0
+        );
+        let subject = sub.subject("device.down.thing");
+        for kind in ["property", "service"] {
+            backend.publish(&subject, &[("Jw-Type", kind)], kind).await;
+        }
+        assert_eq!(device.next().await.text(), "service", "{protocol:?}");
+
+        rule(&site, "rm", &product, denied);
+        rule(&site, "rm", &product, ["deny", "subscribe", OWN]);
+        answered(&mut device, &filter, 1).await;
+        assert_eq!(device.publish_acked(&event, "4").await, 0);
+        backend
+            .publish(&subject, &[("Jw-Type", "property")], "again")
+            .await;
+        assert_eq!(device.next().await.text(), "again");
+        rule(&site, "add", &product, denied);
+        rule(&site, "add", &product, ["deny", "subscribe", OWN]);
+        answered(&mut device, &filter, refused(protocol)).await;
+        assert_eq!(device.publish_acked(&event, "5").await, told);
+        let stored = sub.stored_count(&backend, 2).await;
+        let texts: Vec<_> = stored.iter().map(|stored| stored.text()).collect();
+        assert_eq!(
+            (texts, unbound.stored(&backend).await.len()),
+            (vec!["2", "4"], 0)
+        );
+    }
+}
+
+#[tokio::test]
+async fn g10_a_will_for_a_sub_device_is_held_to_the_rules_of_its_product() {
+    let site = Site::shared().await;
+    let backend = site.backend().await;
+    for protocol in BOTH {
+        let [who] = devices(&site, &product("will", protocol), ["g"]);
+        let product = product("will-behind", protocol);
+        let [sub] = devices(&site, &product, ["s"]);
+        operator(&site, &["binding", "add", &id(&who), &id(&sub)]);
+        let connect = async |topic: String, text: &'static str| {
+            let mut connect = Connect::new(protocol, site.gateway.mqtt(), &who.credentials);
+            connect.will = Some(Publish::new(&topic, text));
+            Device::connect_with(connect).await
+        };
+        drop(connect(sub.reports(), "gone").await.unwrap());
+        assert_eq!(sub.stored_count(&backend, 1).await[0].text(), "gone");
+
+        let mut device = connect(sub.reports(), "withheld").await.unwrap();
+        let own = "$thing/+/property/{productID}/{deviceName}";
+        rule(&site, "add", &product, ["deny", "both", own]);
+        answered(
+            &mut device,
+            &sub.topic("$thing/down/property"),
+            refused(protocol),
+        )
+        .await;
+        drop(device);
+        assert!(connect(sub.reports(), "refused").await.is_err());
+        // Behind all that the earlier connection owes.
+        let mut device = site.connect(protocol, &who).await;
+        assert_eq!(device.publish_acked(&who.reports(), "back").await, 0);
+        assert_eq!(sub.stored(&backend).await.len(), 1, "{protocol:?}");
     }
 }
 
