@@ -104,16 +104,20 @@ async fn a_service_decides_over_http() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn g23_a_service_says_what_a_device_may_besides_and_what_it_may_not() {
-    let rules = json!([
+/// What a service may say with its answer.
+fn rules() -> Value {
+    json!([
         {"effect": "deny", "action": "publish", "filter": "$thing/up/event/#"},
         {"effect": "allow", "action": "both", "filter": "$thing/+/property/{productID}/other"},
-    ]);
-    let answer = json!({"result": "allow", "rules": rules});
-    let service = Service::start(Says::Json(answer)).await;
-    let site = over_http(&service).await;
-    let who = Credentials::new("demo", "n", "AAECAwQFBgcICQoLDA0ODxAREhM=");
+    ])
+}
+
+/// Logs the device `demo/n` in, which is held to these rules.
+async fn is_held_to_rules(site: &Site, password: &str) {
+    let who = Credentials {
+        password: password.to_owned(),
+        ..Credentials::new("demo", "n", "AAECAwQFBgcICQoLDA0ODxAREhM=")
+    };
     let mut device = Device::connect(Protocol::V5, site.gateway.mqtt(), &who).await;
     for (topic, code) in [
         ("$thing/up/property/demo/n", 0),
@@ -126,6 +130,13 @@ async fn g23_a_service_says_what_a_device_may_besides_and_what_it_may_not() {
         assert_eq!(device.publish_acked(topic, "{}").await, code, "{topic}");
     }
     assert_eq!(device.subscribe("$thing/down/property/demo/other").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g23_a_service_says_what_a_device_may_besides_and_what_it_may_not() {
+    let answer = json!({"result": "allow", "rules": rules()});
+    let service = Service::start(Says::Json(answer)).await;
+    is_held_to_rules(&over_http(&service).await, "open sesame").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -205,6 +216,7 @@ async fn a_service_decides_over_nats_and_its_absence_denies_nobody() {
             let question: Value = serde_json::from_slice(&message.payload).unwrap();
             let answer = match question["password"].as_str() {
                 Some("let me in") => json!({"result": "allow"}),
+                Some("within limits") => json!({"result": "allow", "rules": rules()}),
                 Some("who?") => json!({"result": "ignore"}),
                 Some("hm") => continue,
                 _ => json!({"result": "deny", "reason": "not_authorized"}),
@@ -226,6 +238,7 @@ async fn a_service_decides_over_nats_and_its_absence_denies_nobody() {
             assert_eq!(told, code, "{password}");
         }
     }
+    is_held_to_rules(&site, "within limits").await;
     service.abort();
     let log = site.gateway.log();
     for secret in ["let me in", "let me out"] {
