@@ -40,12 +40,11 @@ fn devices<const COUNT: usize>(
 
 /// Subscribes again and again until the answer is this one.
 async fn answered(device: &mut Device, filter: &str, expected: u8) {
-    for _ in 0..1_000 {
-        if device.subscribe(filter).await == expected {
-            return;
-        }
-    }
-    panic!("{filter} is not answered with {expected:#x}");
+    eventually(filter, async || match device.subscribe(filter).await {
+        code if code == expected => Ok(()),
+        code => Err(format!("answered with {code:#x}, not {expected:#x}")),
+    })
+    .await;
 }
 
 fn product(name: &str, protocol: Protocol) -> String {
