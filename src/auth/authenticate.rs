@@ -270,6 +270,15 @@ impl Authenticator {
         }
     }
 
+    /// Whether nobody comes in whom the catalogue does not have.
+    #[must_use]
+    pub fn lets_in_only_known(&self) -> bool {
+        self.chain.as_ref().is_some_and(|chain| {
+            let mut steps = chain.steps.iter();
+            chain.registered_only || steps.all(|step| matches!(step, Step::Device(_)))
+        })
+    }
+
     /// What this CONNECT proves.
     ///
     /// In the open profile an empty client identifier gets a new one, which [`DeviceId::client_id`] tells.

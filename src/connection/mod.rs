@@ -1,7 +1,8 @@
 //! One task per device: socket + codec + session. `handshake` lets it in, `admitting` says whether, with `login` and
 //! `authentication`, and `refused` tells who is not; `registering` serves who has no secret yet. `driver` runs it with `inbound`, `outbound` with `pending`,
 //! `keeping`, `protecting` and `reauthentication`, `ending` takes it apart, `wire` is its socket, `behind` are the sub-devices of a gateway
-//! device. `afterlife` speaks for devices that have no connection.
+//! device. `afterlife` speaks for devices that have no connection; `revocation`, `rechecking` and `permission` tell connections what changed in
+//! the catalogue.
 //!
 //! The task is a loop without protocol: it waits for one event, tells the session, does what the session says. It owns
 //! everything of its connection; others reach it through its mailbox only.
@@ -28,6 +29,7 @@ mod place;
 mod protecting;
 mod reading;
 mod reauthentication;
+pub mod rechecking;
 mod refused;
 mod registering;
 mod releasing;

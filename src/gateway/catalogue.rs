@@ -10,7 +10,7 @@ use crate::access::RulesByProduct;
 use crate::auth::ProductRules;
 use crate::catalogue::Catalogue;
 use crate::config::Config;
-use crate::connection::{Shared, permission, revocation};
+use crate::connection::{Shared, permission, rechecking, revocation};
 use crate::tasks::OnExit;
 use crate::topology::Desk;
 
@@ -50,13 +50,13 @@ impl Parts<'_> {
         if let Some(catalogue) = self.catalogue.clone() {
             let notices = revocation::subscribe(&self.link).await;
             let notices = notices.context("notices of changed devices")?;
-            let (again, shared) = (Arc::clone(shared), Arc::clone(shared));
-            let link = self.link.clone();
-            let run = revocation::run(shared, link, notices, self.services_stop.clone());
+            let (link, stop) = (self.link.clone(), self.services_stop.clone());
+            let run = revocation::run(Arc::clone(shared), link.clone(), notices, stop.clone());
             self.services.spawn("revocation", OnExit::Shutdown, run);
-            let (shared, stop) = (again, self.services_stop.clone());
+            let run = rechecking::run(Arc::clone(shared), catalogue.clone(), link, stop.clone());
+            self.services.spawn("rechecking", OnExit::Shutdown, run);
             let every = Duration::from_millis(self.config.auth.cache_ttl_ms).max(RULES_MIN);
-            let run = permission::run(shared, catalogue, every, stop);
+            let run = permission::run(Arc::clone(shared), catalogue, every, stop);
             self.services.spawn("rules", OnExit::Shutdown, run);
         }
         Ok(())

@@ -1,9 +1,13 @@
 //! Devices that are shut out or changed while they are connected, and what two gateways with one catalogue make of it.
 
+use std::net::SocketAddr;
+
 use serde_json::Value;
 
 use crate::site::{BOTH, Registered, SECRET, Site};
-use crate::support::{Connect, Credentials, Device, Gateway, Protocol, eventually, jetway};
+use crate::support::{
+    Connect, Credentials, Device, FaultProxy, Gateway, Protocol, eventually, jetway, within,
+};
 
 /// MQTT 5: administrative action.
 const ADMINISTRATIVE_ACTION: u8 = 0x98;
@@ -96,6 +100,34 @@ async fn who_is_shut_out_is_disconnected_on_whichever_node() {
     assert_eq!(acked.await, 0, "the neighbour stays");
     let ended = r#"jetway_disconnects_total{reason="revoked"}"#;
     assert_eq!(site.gateway.metric(ended).await, 5.0);
+}
+
+/// Nobody tells a gateway what it did not hear.
+#[tokio::test]
+async fn who_was_shut_out_while_nats_was_away_is_disconnected_when_it_is_back() {
+    let site = Site::start(&[]).await;
+    let address = SocketAddr::from(([127, 0, 0, 1], site.nats.port()));
+    let nats = FaultProxy::start(address).await;
+    let gateway = site.gateway_at(nats.url()).await;
+    let neighbour = site.device();
+    let mut stays = log_in(&gateway, &neighbour.credentials).await.unwrap();
+    let mut shut_out = Vec::new();
+    for verb in ["block", "disable", "remove"] {
+        let who = site.device();
+        let connected = log_in(&gateway, &who.credentials).await.unwrap();
+        shut_out.push((verb, who, connected));
+    }
+    nats.refuse(true);
+    nats.cut();
+    for (verb, who, _) in &shut_out {
+        device(&site, verb, who, &[]);
+    }
+    nats.refuse(false);
+    for (verb, _, mut connected) in shut_out {
+        let closed = within("the end of the connection", connected.closed()).await;
+        assert_eq!(closed.reason, Some(ADMINISTRATIVE_ACTION), "{verb}");
+    }
+    assert_eq!(stays.publish_acked(&neighbour.reports(), "{}").await, 0);
 }
 
 #[tokio::test]

@@ -63,7 +63,7 @@ impl Site {
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let environment: Vec<_> = environment.collect();
         Self {
-            gateway: run(&nats, &state, &environment).await,
+            gateway: run(nats.url(), &state, &environment).await,
             nats,
             state,
             environment,
@@ -78,7 +78,12 @@ impl Site {
 
     /// One more gateway with the same servers.
     pub(crate) async fn further_gateway(&self) -> Gateway {
-        run(&self.nats, &self.state, &self.environment).await
+        self.gateway_at(self.nats.url()).await
+    }
+
+    /// The same, which has another way to NATS.
+    pub(crate) async fn gateway_at(&self, nats_url: String) -> Gateway {
+        run(nats_url, &self.state, &self.environment).await
     }
 
     /// A backend service at its nats-server.
@@ -121,9 +126,9 @@ impl Site {
     }
 }
 
-async fn run(nats: &NatsServer, state: &TempDir, environment: &[(String, String)]) -> Gateway {
+async fn run(nats_url: String, state: &TempDir, environment: &[(String, String)]) -> Gateway {
     Gateway::run(RunOptions {
-        nats_url: nats.url(),
+        nats_url,
         database_url: database_url(state),
         environment: environment.to_vec(),
         ..RunOptions::default()
