@@ -2,14 +2,17 @@
 //!
 //! 1. Each batch in doubt is closed, on the new connection. If it is open the answer says how much of it is stored. If the server
 //!    does not know it, it has ended, or has not begun and may begin yet.
-//! 2. Then the stream is read. What is stored of a batch is a prefix of it, so the last stored message is found by bisection;
-//!    all is looked for behind the sequence that was the guard, whatever others have stored since.
-//! 3. If something is stored, the batch has begun and ended: the rest is not stored, nor will be. If nothing is, the batch may
-//!    still begin; the same messages are sent again under a guard that then fails, or makes its own fail.
+//! 2. Then the stream is read: whether the first message is there, and with the same answer what the last one of its subject is.
+//! 3. If it is not there, the batch may still begin; the same messages are sent again under that last one as their guard, which then
+//!    fails, or makes the batch's own fail.
+//! 4. If it is there, the batch has begun, perhaps since it was to be closed: it is closed again. Then it has ended, and the rest is
+//!    not stored, nor will be. What is stored of it is a prefix, so the last stored message is found by bisection; all is looked for
+//!    behind the sequence that was the guard, whatever others have stored since.
 
 use std::collections::HashMap;
 
 use serde_json::json;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::batch::{self, Answer};
@@ -41,28 +44,20 @@ impl Shard {
             self.guards.doubt = None;
             return Ok(());
         }
-        let (batches, finished) = (doubt.batches.clone(), doubt.finished);
+        let finished = doubt.finished;
         self.guards.kept = None;
         if !self.is_kept().await? {
             // Someone has changed the stream since.
             self.abandon();
             return Ok(());
         }
-        let mut stored = 0;
-        // Of an atomic batch all is stored, or nothing: there is nothing to close.
-        let open = (self.protocol == Protocol::Fast).then_some(batches);
-        for batch in open.into_iter().flatten() {
-            if let Some(all) = self.close(inbox, batch).await? {
-                stored = stored.max(all.saturating_sub(finished));
-                if all == 0 {
-                    self.guards.end(batch);
-                }
+        let mut stored = self.close_all(inbox).await?;
+        if stored == 0 && self.has_begun().await? {
+            stored = self.close_all(inbox).await?;
+            if stored == 0 {
+                let read = timeout(READ_TIMEOUTS * self.ack_timeout, self.read_back()).await;
+                stored = in_time(read)?;
             }
-        }
-        if stored == 0 {
-            let read = timeout(READ_TIMEOUTS * self.ack_timeout, self.read_back()).await;
-            let read = read.map_err(|_elapsed| "the stream was not read in time".to_owned())?;
-            stored = read.map_err(|error| error.to_string())?;
         }
         let Some(count) = self.guards.doubt.as_ref().map(|doubt| doubt.count) else {
             self.not_stored(self.unfinished.len());
@@ -76,6 +71,51 @@ impl Shard {
             self.not_stored(count.saturating_sub(stored));
         }
         Ok(())
+    }
+
+    /// Ends all batches in doubt; gives how many more of their messages are stored, as far as the server knows them.
+    async fn close_all(&mut self, inbox: &Inbox) -> Result<usize, String> {
+        let mut stored = 0;
+        // Of an atomic batch all is stored, or nothing: there is nothing to close.
+        let open = (self.guards.doubt.as_ref()).filter(|_| self.protocol == Protocol::Fast);
+        let Some((batches, finished)) = open.map(|open| (open.batches.clone(), open.finished))
+        else {
+            return Ok(0);
+        };
+        for batch in batches {
+            if let Some(all) = self.close(inbox, batch).await? {
+                stored = stored.max(all.saturating_sub(finished));
+                if all == 0 {
+                    self.guards.end(batch);
+                }
+            }
+        }
+        Ok(stored)
+    }
+
+    /// Whether the first message in doubt is stored. If it is not, the last message of its subject, by the same answer, is the guard
+    /// from then on: what is stored between two answers would be stored twice.
+    async fn has_begun(&mut self) -> Result<bool, String> {
+        let direct = Direct::new(&self.link, &self.stream);
+        let Some((doubt, front)) = self.guards.doubt.as_ref().zip(self.unfinished.front()) else {
+            return Ok(false);
+        };
+        let subject = front.message.subject.clone();
+        let ids = self.ids(doubt.count);
+        let looked = stored_up_to(&direct, &ids, &subject, doubt.after);
+        let found = in_time(timeout(READ_TIMEOUTS * self.ack_timeout, looked).await)?;
+        if found.index.is_none() {
+            self.guards.last = Some((subject, found.newest));
+        }
+        Ok(found.index.is_some())
+    }
+
+    /// The places of the messages in doubt, by their ids.
+    fn ids(&self, count: usize) -> HashMap<&str, usize> {
+        let in_doubt = self.unfinished.iter().take(count).enumerate();
+        in_doubt
+            .filter_map(|(index, outgoing)| Some((outgoing.message.headers.get(ID)?, index)))
+            .collect()
     }
 
     /// Ends a batch; gives how many of its messages are stored, or none if the server knows no such batch.
@@ -116,36 +156,24 @@ impl Shard {
         closed.unwrap_or_else(|_elapsed| Err("no answer in time".to_owned()))
     }
 
-    /// How many of the messages in doubt the stream has. If it has none, the last message of the first one's subject is
-    /// known from then on.
+    /// How many of the messages in doubt the stream has. Their batch has begun and ended.
     async fn read_back(&mut self) -> Result<usize, ReadError> {
         let direct = Direct::new(&self.link, &self.stream);
         let Some(Doubt { count, after, .. }) = self.guards.doubt else {
             return Ok(0);
         };
-        let in_doubt = self.unfinished.iter().take(count).enumerate();
-        let ids: HashMap<&str, usize> = in_doubt
-            .filter_map(|(index, outgoing)| Some((outgoing.message.headers.get(ID)?, index)))
-            .collect();
+        let ids = self.ids(count);
         let (mut stored, mut unstored) = (0, count);
         while stored < unstored {
             let index = stored + (unstored - stored) / 2;
             let Some(asked) = self.unfinished.get(index) else {
                 break;
             };
-            let subject = &*asked.message.subject;
-            match stored_up_to(&direct, &ids, subject, after).await? {
+            let found = stored_up_to(&direct, &ids, &asked.message.subject, after).await?;
+            match found.index {
                 Some(last) if last >= index => stored = last + 1,
                 _ => unstored = index,
             }
-        }
-        if stored == 0
-            && let Some(front) = self.unfinished.front()
-        {
-            let subject = front.message.subject.clone();
-            let last = last(&direct, &subject).await?;
-            let sequence = last.map_or(0, |stored| stored.sequence);
-            self.guards.last = Some((subject, sequence));
         }
         Ok(stored)
     }
@@ -161,8 +189,18 @@ impl Shard {
     }
 }
 
-async fn last(direct: &Direct, subject: &str) -> Result<Option<Stored>, ReadError> {
-    direct.leader_get(&json!({ "last_by_subj": subject })).await
+/// What the stream has of a subject.
+struct Found {
+    /// The last one of the messages in doubt.
+    index: Option<usize>,
+    /// The sequence of the last message of all; 0 if there is none.
+    newest: u64,
+}
+
+/// What came of reading, unless it took too long.
+fn in_time<T>(read: Result<Result<T, ReadError>, Elapsed>) -> Result<T, String> {
+    let read = read.map_err(|_elapsed| "the stream was not read in time".to_owned())?;
+    read.map_err(|error| error.to_string())
 }
 
 /// The last of the messages with these ids that is stored under a subject, behind a sequence.
@@ -171,23 +209,29 @@ async fn stored_up_to(
     ids: &HashMap<&str, usize>,
     subject: &str,
     after: u64,
-) -> Result<Option<usize>, ReadError> {
-    let index = |stored: &Stored| ids.get(stored.message.headers.get(ID)?).copied();
-    let Some(newest) = last(direct, subject).await? else {
-        return Ok(None);
+) -> Result<Found, ReadError> {
+    let of = |stored: &Stored| ids.get(stored.message.headers.get(ID)?).copied();
+    let query = json!({ "last_by_subj": subject });
+    let Some(last) = direct.leader_get(&query).await? else {
+        return Ok(Found {
+            index: None,
+            newest: 0,
+        });
     };
-    if let Some(found) = index(&newest) {
-        return Ok(Some(found));
+    let newest = last.sequence;
+    if let Some(index) = of(&last) {
+        let index = Some(index);
+        return Ok(Found { index, newest });
     }
     // Others may have stored behind it since.
-    let (mut found, mut sequence) = (None, after);
-    while sequence < newest.sequence {
+    let (mut index, mut sequence) = (None, after);
+    while sequence < newest {
         let query = json!({ "seq": sequence + 1, "next_by_subj": subject });
         let Some(stored) = direct.leader_get(&query).await? else {
             break;
         };
         sequence = stored.sequence;
-        found = index(&stored).or(found);
+        index = of(&stored).or(index);
     }
-    Ok(found)
+    Ok(Found { index, newest })
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::fleet::Fleet;
 use super::rig::{Publishing, Rig};
-use super::support::{FaultProxy, Random, eventually};
+use super::support::{FaultProxy, Random, eventually, lasting};
 use super::verdict::Verdict;
 
 const ROUNDS: usize = 10;
@@ -15,6 +15,7 @@ each_protocol!(
     a_half_closed_connection_still_delivers_and_nothing_is_stored_twice,
     a_slow_connection_that_ends_overlaps_with_the_next_one,
     stragglers_behind_a_re_send_change_nothing,
+    stragglers_while_the_stream_is_read_change_nothing,
     the_rest_of_a_batch_that_arrived_in_part_changes_nothing,
 );
 
@@ -109,6 +110,23 @@ async fn stragglers_behind_a_re_send_change_nothing(publishing: Publishing) {
         .await;
     }
     judged(&rig, fleet, publishing, "stragglers").await;
+}
+
+/// Requests take long, so that what was under way arrives between two of those that ask what of it is stored.
+async fn stragglers_while_the_stream_is_read_change_nothing(publishing: Publishing) {
+    let rig = Rig::behind_proxy(publishing).await;
+    let mut random = Random::new("while read");
+    let fleet = rig.fleet().await;
+    proxy(&rig).delay(Duration::from_millis(20));
+    for _ in 0..2 * ROUNDS {
+        fleet.pubacks_more(200).await;
+        proxy(&rig).hold();
+        sever_with(&rig, more_than(publishing, 4_000)).await;
+        lasting(Duration::from_millis(random.below(250))).await;
+        proxy(&rig).release();
+        fleet.every_device_goes_on().await;
+    }
+    judged(&rig, fleet, publishing, "while read").await;
 }
 
 /// The server keeps a batch open for 10 s, and the rest of it belongs to it.
