@@ -99,13 +99,7 @@ async fn a_drain_waits_for_the_store_and_sends_the_pubacks_before_it_says_goodby
         assert!(wire.ping().await.is_empty());
     }
     site.gateway.terminate();
-    eventually("the gateway is not ready", async || {
-        match site.gateway.get("/readyz").await {
-            (503, body) if body.contains("draining") => Ok(()),
-            (status, body) => Err(format!("{status}: {body}")),
-        }
-    })
-    .await;
+    site.gateway.until_not_ready("draining").await;
     assert_eq!(site.gateway.get("/livez").await.0, 200);
     site.nats.resume();
     for (protocol, who, wire) in &mut waiting {
@@ -249,22 +243,10 @@ async fn readiness_follows_nats_and_liveness_does_not() {
     assert_eq!(site.gateway.get("/readyz").await.0, 200);
     assert_eq!(site.gateway.get("/livez").await.0, 200);
     site.nats.kill9().await;
-    eventually("the gateway says that NATS is away", async || {
-        match site.gateway.get("/readyz").await {
-            (503, body) if body.contains("NATS is not connected") => Ok(()),
-            (status, body) => Err(format!("{status}: {body}")),
-        }
-    })
-    .await;
+    site.gateway.until_not_ready("NATS is not connected").await;
     assert_eq!(site.gateway.get("/livez").await.0, 200);
     site.nats.restart().await;
-    eventually("the gateway is ready", async || {
-        match site.gateway.get("/readyz").await {
-            (200, _) => Ok(()),
-            (status, body) => Err(format!("{status}: {body}")),
-        }
-    })
-    .await;
+    site.gateway.until_ready().await;
     let backend = site.backend().await;
     for protocol in BOTH {
         let who = site.device();

@@ -27,16 +27,6 @@ async fn acks(wire: &mut Wire, count: u16) -> Vec<u16> {
     stored_acks(&packets)
 }
 
-async fn assert_ready(site: &Site) {
-    eventually("the gateway is ready", async || {
-        match site.gateway.get("/readyz").await {
-            (200, _) => Ok(()),
-            (status, body) => Err(format!("{status}: {body}")),
-        }
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn g05_no_puback_comes_while_the_store_does_not_answer_and_pings_are_answered() {
     // G27, G-STORE, G-ONCE: a device beyond its window is held back, not buffered and not cut off.
@@ -108,7 +98,7 @@ async fn g39_a_window_overrun_by_mqtt_5_is_answered_with_receive_maximum_exceede
     assert_eq!(wire.closed().await, packet::disconnect(0x93));
     site.nats.resume();
     who.stored_count(&backend, 3).await;
-    assert_ready(&site).await;
+    site.gateway.until_ready().await;
 }
 
 #[tokio::test]
@@ -214,7 +204,7 @@ async fn traffic_resumes_when_a_lost_stream_is_made_again() {
         let down = delete(&backend, "DEVICE_DOWN").await;
         assert_eq!(site.gateway.get("/readyz").await.0, 503);
         backend.jetstream.create_stream(down).await.unwrap();
-        assert_ready(&site).await;
+        site.gateway.until_ready().await;
         for form in ["device.down.mqtt.thing", "device.down.thing"] {
             backend.publish(&who.subject(form), &[], form).await;
             assert_eq!(device.next().await.text(), form);

@@ -79,6 +79,8 @@ async fn status_events_of_an_outage_appear_after_it_once_and_in_true_order() {
     let left = Device::connect(Protocol::V311, address, &leaves.credentials).await;
 
     rig.nats.kill9().await;
+    // Until then a login that cannot be completed has the earlier connection leave.
+    rig.gateway.until_not_ready("NATS is not connected").await;
     drop(dropped);
     left.disconnect().await;
     // A session must be known to be nobody else's before it begins; who waits is told before its patience ends (G24).

@@ -199,6 +199,29 @@ impl Gateway {
         http::get(self.ready.http, path).await
     }
 
+    /// Waits until it says that it is ready.
+    pub async fn until_ready(&self) {
+        eventually("the gateway is ready", async || {
+            match self.get("/readyz").await {
+                (200, _) => Ok(()),
+                (status, body) => Err(format!("{status}: {body}")),
+            }
+        })
+        .await;
+    }
+
+    /// Waits until it says that it is not ready, and these words of why. A server that is killed is missed only some
+    /// milliseconds later.
+    pub async fn until_not_ready(&self, why: &str) {
+        eventually("the gateway is not ready", async || {
+            match self.get("/readyz").await {
+                (503, body) if body.contains(why) => Ok(()),
+                (status, body) => Err(format!("{status}: {body}, but for: {why}")),
+            }
+        })
+        .await;
+    }
+
     /// The value of a metric, `name` with its labels as `/metrics` prints it; 0 where it is not there yet.
     pub async fn metric(&self, name: &str) -> f64 {
         http::metric(self.ready.http, name).await
