@@ -7,7 +7,7 @@ use async_nats::Subscriber;
 use async_nats::client::RequestErrorKind;
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Ownership;
@@ -28,36 +28,29 @@ fn subject(node: &str) -> String {
 pub(super) async fn ask(ownership: &Ownership, node: &str, key: &str, epoch: u64) -> bool {
     let limit = Duration::from_millis(ownership.config().release_timeout_ms);
     let whom = Bytes::from(format!("{key} {epoch}"));
-    let asking = async {
-        loop {
-            let request = ownership.link().client.request(subject(node), whom.clone());
-            match timeout(limit / TRIES, request).await {
-                // It may be about to connect, as this node just did.
-                Ok(Err(error))
-                    if error.kind() == RequestErrorKind::NoResponders
-                        && ownership.has_just_connected() =>
-                {
-                    sleep(RETRY).await;
+    let until = Instant::now() + limit;
+    loop {
+        let request = ownership.link().client.request(subject(node), whom.clone());
+        match timeout(limit / TRIES, request).await {
+            Ok(Ok(_)) => return true,
+            Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => {
+                // It may be about to connect, as this node just did. That is over soon, and nobody keeps the device meanwhile.
+                if !ownership.has_just_connected() {
+                    tracing::info!(node, key, "node is not there; its device is taken");
+                    return true;
                 }
-                Ok(answer) => return answer,
-                // It may have died with the question.
-                Err(_) => {}
+                sleep(RETRY).await;
             }
-        }
-    };
-    match timeout(limit, asking).await {
-        Ok(Ok(_)) => true,
-        Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => {
-            tracing::info!(node, key, "node is not there; its device is taken");
-            true
-        }
-        Ok(Err(error)) => {
-            tracing::info!(node, key, %error, "node cannot be asked");
-            false
-        }
-        Err(_) => {
-            tracing::info!(node, key, "node does not let a device go");
-            false
+            Ok(Err(error)) => {
+                tracing::info!(node, key, %error, "node cannot be asked");
+                return false;
+            }
+            // It may have died with the question.
+            Err(_) if Instant::now() < until => {}
+            Err(_) => {
+                tracing::info!(node, key, "node does not let a device go");
+                return false;
+            }
         }
     }
 }
