@@ -120,10 +120,11 @@ impl Desk {
                     },
                     Err((refusal, detail)) => refusal.reply(reply, detail.as_deref()),
                 };
+                // Who asks again upon the answer finds it.
+                drop(place);
                 if !desk.link.publish_now(message) {
                     tracing::warn!("reply of a device lost: NATS takes nothing");
                 }
-                drop(place);
             });
         }
     }

@@ -3,6 +3,7 @@
 //! What the uplink cannot work without is an error: subjects that are not taken, batches, an acknowledgement before the message
 //! is stored.
 
+use futures_util::future::try_join_all;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -81,13 +82,14 @@ pub async fn ensure(
 /// # Errors
 /// [`Error::Request`] when the server does not answer.
 pub async fn missing(link: &Link, streams: &[Stream]) -> Result<Vec<String>, Error> {
-    let mut missing = Vec::new();
-    for stream in streams {
-        if info(link, &stream.name).await?.is_none() {
-            missing.push(stream.name.clone());
-        }
-    }
-    Ok(missing)
+    // Together: whoever probes a node waits for the slowest answer, not for all of them.
+    let asked = streams.iter().map(|stream| info(link, &stream.name));
+    let found = try_join_all(asked).await?;
+    let missing = streams
+        .iter()
+        .zip(found)
+        .filter(|(_, found)| found.is_none());
+    Ok(missing.map(|(stream, _)| stream.name.clone()).collect())
 }
 
 /// How many servers a stream is on.

@@ -24,7 +24,7 @@ const READY_WITHIN: Duration = Duration::from_secs(60);
 /// A server that was asked to stop flushes its store first.
 const STOPPED_WITHIN: Duration = Duration::from_secs(20);
 /// What is left of an earlier process of ours ends sooner.
-const UNLOCKED_WITHIN: Duration = Duration::from_secs(2);
+const UNLOCKED_WITHIN: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Becomes the server (`exec` keeps the process id), after it left a watcher behind that kills it when standard input
