@@ -7,6 +7,7 @@ use rumqttc::{self as mqtt4, Outgoing};
 
 use super::device::{Closed, Connect, Protocol, Publish, Received};
 use super::reason;
+use super::wait::DEADLINE;
 
 /// Room for what a test hands over before rumqttc sends it.
 const REQUESTS_MAX: usize = 100_000;
@@ -72,7 +73,7 @@ async fn connect_v4(connect: Connect) -> Result<(Client, Connack), Closed> {
         ));
     }
     let (client, mut events) = mqtt4::AsyncClient::new(options, REQUESTS_MAX);
-    events.set_network_options(at_once());
+    events.set_network_options(network_options());
     match events.poll().await {
         Ok(mqtt4::Event::Incoming(v4::Packet::ConnAck(connack))) => {
             let connack = Connack {
@@ -92,10 +93,12 @@ async fn connect_v4(connect: Connect) -> Result<(Client, Connack), Closed> {
     }
 }
 
-/// Small packets leave at once: no test waits for another packet's TCP acknowledgement.
-fn at_once() -> mqtt4::NetworkOptions {
+/// Small packets leave at once: no test waits for another packet's TCP acknowledgement. Nor does the client give up before the
+/// test does.
+fn network_options() -> mqtt4::NetworkOptions {
     let mut options = mqtt4::NetworkOptions::new();
     options.set_tcp_nodelay(true);
+    options.set_connection_timeout(DEADLINE.as_secs());
     options
 }
 
@@ -109,7 +112,8 @@ async fn connect_v5(connect: Connect) -> Result<(Client, Connack), Closed> {
         .set_keep_alive(connect.keep_alive)
         .set_outgoing_inflight_upper_limit(connect.inflight_max)
         .set_manual_acks(connect.manual_acks)
-        .set_network_options(at_once());
+        .set_connection_timeout(DEADLINE.as_secs())
+        .set_network_options(network_options());
     if let Some(properties) = connect.properties {
         options.set_connect_properties(properties);
     }

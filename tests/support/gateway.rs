@@ -14,6 +14,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use super::device::Credentials;
 use super::http;
 use super::nats_server;
+use super::port::free_ports;
 use super::tools::jetway;
 use super::wait::{eventually, within};
 
@@ -127,7 +128,9 @@ impl Gateway {
 
     /// `jetway run --json`, configured by the environment, or by a file under it.
     pub async fn run(options: RunOptions) -> Self {
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let local = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        // Held, since another gateway may come in its place.
+        let [mqtt] = free_ports().map(local);
         let mut command = program();
         command.args(["run", "--json"]);
         if let Some(config) = options.config {
@@ -138,9 +141,9 @@ impl Gateway {
             .env("JETWAY_DATABASE_URL", &options.database_url)
             .env(
                 "JETWAY_MQTT_LISTEN",
-                options.mqtt_listen.unwrap_or(any).to_string(),
+                options.mqtt_listen.unwrap_or(mqtt).to_string(),
             )
-            .env("JETWAY_HTTP_LISTEN", any.to_string())
+            .env("JETWAY_HTTP_LISTEN", local(0).to_string())
             .envs(options.environment);
         Self::start(command, tempfile::tempdir().unwrap(), options.database_url).await
     }

@@ -8,7 +8,8 @@ use rskafka::client::partition::UnknownTopicHandling;
 use rskafka::client::{Client, ClientBuilder};
 use rskafka::record::RecordAndOffset;
 
-use super::server::{Program, Server, free_ports};
+use super::port::free_ports;
+use super::server::{Program, Server};
 use super::tools::kafka_broker;
 
 /// A running broker; [`Server`] has what can be done to its process.
@@ -20,13 +21,10 @@ pub struct Kafka {
 impl Kafka {
     /// Starts one with no topics.
     pub async fn start() -> Self {
-        loop {
-            let kafka = Self::started();
-            let ready = async || kafka.client().await.map(drop);
-            if kafka.server.listens(ready).await {
-                return kafka;
-            }
-        }
+        let kafka = Self::started();
+        let ready = async || kafka.client().await.map(drop);
+        kafka.server.listens(ready).await;
+        kafka
     }
 
     fn started() -> Self {

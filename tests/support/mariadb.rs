@@ -8,7 +8,8 @@ use std::process::Command;
 
 use sqlx::{Connection as _, Executor as _, MySqlConnection};
 
-use super::server::{Program, Server, free_ports, own_name, prepare};
+use super::port::free_ports;
+use super::server::{Program, Server, own_name, prepare};
 
 /// Debian has it where only root looks for programs; elsewhere it is in the path.
 const PROGRAM: &str = "/usr/sbin/mariadbd";
@@ -38,16 +39,10 @@ impl MariaDb {
 
     /// Starts one with these options.
     pub async fn start_with(options: &[&str]) -> Self {
-        loop {
-            let mariadb = Self::started(options);
-            if mariadb
-                .server
-                .listens(async || mariadb.connect().await)
-                .await
-            {
-                return mariadb;
-            }
-        }
+        let mariadb = Self::started(options);
+        let ready = async || mariadb.connect().await;
+        mariadb.server.listens(ready).await;
+        mariadb
     }
 
     fn started(options: &[&str]) -> Self {

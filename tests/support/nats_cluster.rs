@@ -3,7 +3,7 @@
 //! A replicated stream lives on all three; one of them leads it, and a message is stored once two of them have it.
 
 use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -17,6 +17,7 @@ use tokio::process::{Child, Command};
 use super::backend::Backend;
 use super::http;
 use super::nats_server::binary;
+use super::port::free_ports;
 use super::wait::{eventually, within};
 
 /// Servers, and the replicas that a stream may have.
@@ -40,14 +41,8 @@ impl NatsCluster {
     /// Starts them on free ports and returns when a stream with three replicas can be made.
     pub async fn start() -> Self {
         let state_dir = tempfile::tempdir().unwrap();
-        let free = || TcpListener::bind("127.0.0.1:0").unwrap();
-        // Held together, so that no two are the same.
-        let listeners: Vec<_> = (0..3 * SERVERS).map(|_| free()).collect();
-        let ports: Vec<_> = listeners
-            .iter()
-            .map(|one| one.local_addr().unwrap())
-            .collect();
-        drop(listeners);
+        let ports = free_ports::<{ 3 * SERVERS }>();
+        let ports = ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
         let (clients, rest) = ports.split_at(SERVERS);
         let (https, routes) = rest.split_at(SERVERS);
         let urls: Vec<_> = routes.iter().map(|at| format!("nats://{at}")).collect();

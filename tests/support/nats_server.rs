@@ -8,6 +8,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
+use super::port::free_ports;
 use super::wait::{eventually, within};
 
 /// A running nats-server with JetStream.
@@ -25,10 +26,11 @@ impl NatsServer {
     /// Starts this program as [`start`](Self::start) starts the one of the gateway's tests.
     pub async fn start_binary(binary: PathBuf) -> Self {
         let state_dir = tempfile::tempdir().unwrap();
+        let [port] = free_ports();
         let options = Options {
             binary,
             state_dir: state_dir.path().to_owned(),
-            port: 0,
+            port,
         };
         let server = nats_server::NatsServer::start(options).await.unwrap();
         Self { server, state_dir }

@@ -10,7 +10,8 @@ use std::process::Command;
 use sqlx::{Connection as _, Executor as _, PgConnection};
 use tempfile::TempDir;
 
-use super::server::{Program, Server, free_ports, own_name, prepare};
+use super::port::free_ports;
+use super::server::{Program, Server, own_name, prepare};
 
 /// Where Debian has the programs of a version, newest first; elsewhere they are in the path.
 const FOLDERS: [&str; 4] = [
@@ -40,16 +41,10 @@ impl Postgres {
 
     /// Starts one with these settings.
     pub async fn start_with(settings: &[&str]) -> Self {
-        loop {
-            let postgres = Self::started(settings);
-            if postgres
-                .server
-                .listens(async || postgres.connect().await)
-                .await
-            {
-                return postgres;
-            }
-        }
+        let postgres = Self::started(settings);
+        let ready = async || postgres.connect().await;
+        postgres.server.listens(ready).await;
+        postgres
     }
 
     fn started(settings: &[&str]) -> Self {

@@ -8,9 +8,11 @@ use std::ops::Deref;
 use std::path::Path;
 
 use lapin::{Connection, ConnectionProperties};
+use tokio::net::TcpStream;
 use tokio::process::Command;
 
-use super::server::{Program, Server, free_ports, own_name};
+use super::port::free_ports;
+use super::server::{Program, Server, own_name};
 
 /// Debian's scripts in the path are for its service only; elsewhere the path has the real ones.
 const PROGRAMS: &str = "/usr/lib/rabbitmq/bin";
@@ -37,19 +39,13 @@ pub struct RabbitMq {
 impl RabbitMq {
     /// Starts one; it takes some seconds.
     pub async fn start() -> Self {
-        loop {
-            let rabbitmq = Self::started();
-            if rabbitmq
-                .server
-                .listens(async || rabbitmq.connect().await)
-                .await
-            {
-                return rabbitmq;
-            }
-        }
+        let rabbitmq = Self::started().await;
+        let ready = async || rabbitmq.connect().await;
+        rabbitmq.server.listens(ready).await;
+        rabbitmq
     }
 
-    fn started() -> Self {
+    async fn started() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let [port, epmd_port, distribution_port] = free_ports();
         let user = own_name();
@@ -100,6 +96,12 @@ impl RabbitMq {
             environment: environment.clone(),
         };
         let epmd = Server::start(tempfile::tempdir().unwrap(), epmd);
+        // The broker registers there as it starts, and ends if it cannot.
+        let ready = async || {
+            let connected = TcpStream::connect(("127.0.0.1", epmd_port)).await;
+            connected.map(drop).map_err(|error| error.to_string())
+        };
+        epmd.listens(ready).await;
         Self {
             server: Server::start(folder, rabbitmq),
             epmd,

@@ -2,7 +2,8 @@
 
 use std::ops::Deref;
 
-use super::server::{Program, Server, free_ports, own_name};
+use super::port::free_ports;
+use super::server::{Program, Server, own_name};
 
 /// A running Redis; [`Server`] has what can be done to its processes.
 pub struct Redis {
@@ -24,12 +25,10 @@ impl Redis {
 
     /// Starts one with these options.
     pub async fn start_with(options: &[&str]) -> Self {
-        loop {
-            let redis = Self::started(options);
-            if redis.server.listens(async || redis.connect().await).await {
-                return redis;
-            }
-        }
+        let redis = Self::started(options);
+        let ready = async || redis.connect().await;
+        redis.server.listens(ready).await;
+        redis
     }
 
     fn started(options: &[&str]) -> Self {

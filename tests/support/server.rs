@@ -7,7 +7,6 @@
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -67,8 +66,6 @@ pub struct Server {
 struct Running {
     child: Child,
     watcher: ChildStdin,
-    /// Where its log begins in the file.
-    log_from: usize,
 }
 
 impl Server {
@@ -87,7 +84,6 @@ impl Server {
     pub fn run(&self) {
         let mut running = self.running();
         assert!(running.is_none(), "{} runs already", self.program.name);
-        let log_from = self.log().len();
         let log = OpenOptions::new()
             .create(true)
             .append(true)
@@ -113,11 +109,7 @@ impl Server {
             .spawn()
             .unwrap();
         let watcher = child.stdin.take().unwrap();
-        *running = Some(Running {
-            child,
-            watcher,
-            log_from,
-        });
+        *running = Some(Running { child, watcher });
     }
 
     /// Its folder.
@@ -138,19 +130,14 @@ impl Server {
         matches!(ended, Some(Ok(None)))
     }
 
-    /// Waits until `ready` says so. `false` when the process ended because others had its port; a panic if it ended otherwise.
-    pub async fn listens(&self, mut ready: impl AsyncFnMut() -> Result<(), String>) -> bool {
+    /// Waits until `ready` says so.
+    pub async fn listens(&self, mut ready: impl AsyncFnMut() -> Result<(), String>) {
         let name = self.program.name;
         eventually(&format!("{name} is ready"), async || {
-            if !self.is_running() {
-                let log = self.log()[self.log_from()..].to_lowercase();
-                let lost = log.contains("in use") || log.contains("eaddrinuse");
-                assert!(lost, "{name} ended by itself:\n{log}");
-                return Ok(false);
-            }
-            ready().await.map(|()| true)
+            assert!(self.is_running(), "{name} ended by itself");
+            ready().await
         })
-        .await
+        .await;
     }
 
     /// Kills it and all its children as a power cut would (SIGKILL); returns when they are gone. Its folder stays.
@@ -215,19 +202,11 @@ impl Server {
         .await
     }
 
-    /// Kills it if it runs, and starts it again until it is ready: another process may have its port for a moment.
-    pub async fn restart(&self, ready: impl AsyncFn() -> Result<(), String>) {
+    /// Kills it if it runs, starts it again, and waits until `ready` says so.
+    pub async fn restart(&self, ready: impl AsyncFnMut() -> Result<(), String>) {
         self.kill9().await;
         self.run();
-        while !self.listens(&ready).await {
-            self.kill9().await;
-            self.run();
-        }
-    }
-
-    fn log_from(&self) -> usize {
-        let running = self.running();
-        running.as_ref().map_or(0, |running| running.log_from)
+        self.listens(ready).await;
     }
 
     fn log_file(&self) -> PathBuf {
@@ -252,12 +231,6 @@ impl Drop for Server {
             drop(running.child.wait());
         }
     }
-}
-
-/// Ports of 127.0.0.1 that nobody had a moment ago, all different.
-pub fn free_ports<const N: usize>() -> [u16; N] {
-    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
-    listeners.map(|listener| listener.local_addr().unwrap().port())
 }
 
 /// A name that no other server's user or database has, so that nobody takes another's server for its own.
