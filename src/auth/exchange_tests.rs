@@ -317,7 +317,7 @@ async fn the_keys_kept_are_bounded() {
 #[tokio::test]
 async fn a_slow_database_is_unavailable_in_time_and_recovers() {
     let config = Config {
-        lookup_timeout_ms: 50,
+        lookup_timeout_ms: 500,
         ..Config::default()
     };
     let bench = Bench::new(&config).await;

@@ -78,12 +78,12 @@ async fn climbs_the_ladder(kind: Kind) {
     assert_eq!(order, [(1, 1), (2, 1), (1, 2)]);
     let waited = calls[2].at - calls[0].at;
     assert!(waited >= Duration::from_millis(900), "{waited:?}");
-    assert!(waited < Duration::from_secs(4), "{waited:?}");
     replica.stop().await;
 }
 
 async fn gives_up_after_the_ladder(kind: Kind) {
-    const LADDER: [u64; 3] = [200, 300, 400];
+    // No handling takes a step: the broker would give the message again meanwhile.
+    const LADDER: [u64; 3] = [1_000, 1_200, 1_400];
     let place = Place::start(kind, &LADDER).await;
     let recorder = Recorder::ending(|call| match &*call.device {
         "bad" => Err(Failure::Retry("never".to_owned())),
@@ -182,7 +182,7 @@ async fn takes_over_from_a_crashed_replica(kind: Kind) {
 }
 
 async fn keeps_what_runs_for_long(kind: Kind) {
-    let place = Place::start(kind, &[600]).await;
+    let place = Place::start(kind, &[2_000]).await;
     let recorder = Recorder::gated();
     let replica = place.replica(&recorder).await;
     let other = Recorder::new();
@@ -196,7 +196,7 @@ async fn keeps_what_runs_for_long(kind: Kind) {
     })
     .await;
     if other.calls().is_empty() {
-        crate::support::lasting(Duration::from_secs(2)).await;
+        crate::support::lasting(Duration::from_secs(5)).await;
         recorder.gate.add_permits(1);
     }
     place.until_rows(1).await;

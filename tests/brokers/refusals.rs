@@ -48,7 +48,8 @@ async fn is_left_in_time(shelf: &Shelf) {
     shelf.server().pause().await;
     let begun = Instant::now();
     let answers = publisher.publish(&rows[1..]).await;
-    assert!(begun.elapsed() < Duration::from_secs(4));
+    // Each row for itself would be twice 3 s.
+    assert!(begun.elapsed() < Duration::from_secs(6));
     assert!(
         answers
             .iter()

@@ -131,6 +131,7 @@ impl Shelf {
             .queue_bind(queue.into(), exchange.into(), "gps.#".into(), bind, none)
             .await
             .unwrap();
+        server.write_tables().await;
         Self::RabbitMq(server)
     }
 

@@ -4,6 +4,7 @@
 
 use std::net::SocketAddr;
 use std::process::Stdio;
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
@@ -17,7 +18,10 @@ use tokio::sync::mpsc;
 use crate::beside;
 use crate::open::check;
 use crate::site::Site;
-use crate::support::{node_packages, within};
+use crate::support::{node_packages, within_time};
+
+/// For a browser to start and for all flows in it.
+const FLOWS_MAX: Duration = Duration::from_secs(120);
 
 /// The page's server, not running yet, and its address; what the page posts goes into the channel.
 async fn server(
@@ -73,7 +77,7 @@ async fn mqtt_js_in_chromium() {
     let mut browser = browse(address, &profile);
     let log = || std::fs::read_to_string(profile.path().join("log")).unwrap();
     let seen = tokio::select! {
-        seen = within("the page's report", posted.recv()) => seen.unwrap(),
+        seen = within_time(FLOWS_MAX, "the page's report", posted.recv()) => seen.unwrap(),
         ended = server.into_future() => panic!("the page's server: {ended:?}"),
         ended = browser.wait() => panic!("chromium: {ended:?}\n{}", log()),
     };

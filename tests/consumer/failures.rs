@@ -36,7 +36,8 @@ async fn a_handler_that_fails_once_is_asked_again_after_the_ladders_first_step()
 
 #[tokio::test]
 async fn a_handler_that_always_fails_is_given_up_by_the_server_after_the_ladder() {
-    const LADDER: [u64; 3] = [200, 300, 400];
+    // No handling takes a step: the server would give the message again meanwhile.
+    const LADDER: [u64; 3] = [1_000, 1_200, 1_400];
     let rig = Rig::start(&LADDER).await;
     let mut advisories = rig.advisories().await;
     let recorder = Recorder::ending(|call| match &*call.device {
@@ -99,10 +100,10 @@ async fn what_is_no_event_or_has_no_handler_is_terminated_with_a_reason() {
 
 #[tokio::test]
 async fn a_handler_that_panics_or_hangs_has_failed() {
-    let rig = Rig::start(&[50]).await;
+    let rig = Rig::start(&[1_000]).await;
     let mut advisories = rig.advisories().await;
     let recorder = Recorder::ending(|call| match call.attempt {
-        // Without the backtrace of `panic!`, which takes longer than the ladder.
+        // Without the backtrace of `panic!` in what the tests print.
         1 => resume_unwind(Box::new("on purpose")),
         _ => Ok(()),
     });
@@ -127,12 +128,12 @@ async fn a_handler_that_panics_or_hangs_has_failed() {
 
 #[tokio::test]
 async fn a_handler_that_runs_longer_than_the_ack_wait_keeps_its_message() {
-    let rig = Rig::start(&[600]).await;
+    let rig = Rig::start(&[2_000]).await;
     let recorder = Recorder::gated("only");
     let replica = rig.replica(&recorder).await;
     rig.publish("d", 1).await;
     recorder.until_calls(1).await;
-    crate::support::lasting(Duration::from_secs(2)).await;
+    crate::support::lasting(Duration::from_secs(5)).await;
     recorder.gate.add_permits(1);
     rig.until_rows(1).await;
     let info = rig.until_done().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jetway::consumer::Inbox;
 use jetway::database::{Fate, Kind, fate};
 
-use crate::rig::{BUSY_MS, Site, commit, number, on_each, run};
+use crate::rig::{Site, commit, number, on_each, run};
 use crate::support::lasting;
 
 on_each!(
@@ -85,7 +85,7 @@ async fn two_replicas_with_one_event_do_not_both_end_it(site: &Site, _: Kind) {
         };
         let end = async {
             // The other one has asked meanwhile, and waits.
-            lasting(Duration::from_millis(BUSY_MS / 4)).await;
+            lasting(Duration::from_millis(250)).await;
             match kept {
                 true => first.commit().await.unwrap(),
                 false => first.rollback().await.unwrap(),

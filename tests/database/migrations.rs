@@ -65,7 +65,7 @@ async fn a_newer_schema_is_refused_and_nobody_is_kept_out(site: &Site, _: Kind) 
     let other = schema("other", &["CREATE TABLE theirs (id INT PRIMARY KEY)"]);
     newer.migrate(other).await.unwrap();
     assert!(
-        begun.elapsed() < Duration::from_secs(3),
+        begun.elapsed() < Duration::from_secs(10),
         "{:?}",
         begun.elapsed()
     );

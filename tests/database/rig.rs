@@ -5,10 +5,7 @@ use sqlx::{AssertSqlSafe, Executor as _};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-use crate::support::{MariaDb, Postgres};
-
-/// How long a test waits for locks and free connections.
-pub(crate) const BUSY_MS: u64 = 1_000;
+use crate::support::{MariaDb, Postgres, eventually};
 
 static POSTGRES: OnceCell<Postgres> = OnceCell::const_new();
 static MARIADB: OnceCell<MariaDb> = OnceCell::const_new();
@@ -47,13 +44,30 @@ impl Site {
     }
 }
 
-/// Short waits, and two connections.
+/// Two connections, each with time to be made.
 pub(crate) fn config(url: String) -> Config {
     Config {
         url,
         connections_max: 2,
-        busy_timeout_ms: BUSY_MS,
+        busy_timeout_ms: 10_000,
     }
+}
+
+/// A pool that soon gives up what does not come; so it may give up a server that is slow to connect to.
+pub(crate) async fn impatient(config: &Config) -> Pool {
+    let config = Config {
+        busy_timeout_ms: 1_000,
+        ..config.clone()
+    };
+    Pool::open(&config).await.unwrap()
+}
+
+/// A transaction, however long it takes to connect.
+pub(crate) async fn begin(pool: &Pool) -> Transaction {
+    eventually("a transaction begins", async || {
+        pool.begin().await.map_err(|error| error.to_string())
+    })
+    .await
 }
 
 /// Runs a statement, or several on servers; gives how many rows the last one met.

@@ -198,7 +198,7 @@ async fn a_challenge_that_the_device_does_not_take_is_not_sent() {
 #[tokio::test]
 async fn a_device_that_does_not_answer_in_time_is_refused() {
     // G15
-    let site = Site::start(&[("JETWAY_CONNECTION_HANDSHAKE_TIMEOUT_MS", "300")]).await;
+    let site = Site::start(&[("JETWAY_CONNECTION_HANDSHAKE_TIMEOUT_MS", "3000")]).await;
     let who = site.device();
     let count = "jetway_connects_rejected_total{reason=\"timeout\"}";
     let before = site.gateway.metric(count).await;

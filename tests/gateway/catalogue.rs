@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::revocation::let_in;
+use crate::revocation::{PATIENT, let_in};
 use crate::site::Site;
 use crate::support::{Credentials, Gateway, NatsServer, RunOptions, eventually, http};
 
@@ -141,7 +141,7 @@ async fn ask(gateway: &Gateway, method: &str, path: &str, body: Value) -> (u16, 
 
 #[tokio::test]
 async fn devices_are_added_shown_changed_and_removed_over_http() {
-    let site = Site::start(&[]).await;
+    let site = Site::start(&PATIENT).await;
     let second = site.further_gateway().await;
     let ask = async |method, path: &str, body| ask(&site.gateway, method, path, body).await;
     let (status, added) = ask("POST", "/devices", json!({ "product": "h", "name": "d" })).await;

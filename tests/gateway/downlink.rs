@@ -196,8 +196,8 @@ async fn g31_a_lifetime_is_passed_on_and_an_expired_downlink_is_not_delivered() 
         let subject = who.subject("device.down.mqtt.thing");
         let mut device = listener(&site, protocol, &who, "thing").await;
         for (name, value, seconds) in [
-            ("Nats-TTL", "60", 58..=60),
-            ("Nats-TTL", "2m", 118..=120),
+            ("Nats-TTL", "60", 50..=60),
+            ("Nats-TTL", "2m", 110..=120),
             ("Jw-Expires", &*later, 60..=90),
         ] {
             backend.publish(&subject, &[(name, value)], "lives").await;

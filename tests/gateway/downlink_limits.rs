@@ -169,7 +169,7 @@ async fn a_thousand_downlinks_reach_each_of_twenty_devices_in_order() {
 
 #[tokio::test]
 async fn g04_a_device_that_stops_reading_is_cut_off_and_delays_nobody() {
-    let site = Site::start(&[("JETWAY_CONNECTION_WRITE_TIMEOUT_MS", "3000")]).await;
+    let site = Site::start(&[("JETWAY_CONNECTION_WRITE_TIMEOUT_MS", "10000")]).await;
     let backend = site.backend().await;
     let neighbour_is = site.device();
     let connect = Connect::new(
@@ -209,7 +209,7 @@ async fn g04_a_device_that_stops_reading_is_cut_off_and_delays_nobody() {
         })
         .await;
         assert!(
-            slowest < Duration::from_secs(2),
+            slowest < Duration::from_secs(8),
             "the neighbour waited {slowest:?}"
         );
         let events = who.subject("application.device") + ".status.disconnected";

@@ -199,7 +199,7 @@ async fn half_a_request_at_the_http_port_does_not_hold_up_a_drain() {
     let mut half = TcpStream::connect(site.gateway.ready.http).await.unwrap();
     half.write_all(b"GET /readyz HT").await.unwrap();
     // Answered after the gateway has read the other one's half.
-    assert_eq!(site.gateway.get("/readyz").await.0, 200);
+    site.gateway.until_ready().await;
     site.gateway.terminate();
     let status = site.gateway.wait().await;
     assert_eq!(status.code(), Some(0), "{status}");
@@ -240,7 +240,7 @@ async fn the_deadline_of_a_drain_exits_with_1() {
 async fn readiness_follows_nats_and_liveness_does_not() {
     // G38, G25
     let mut site = Site::start(&[]).await;
-    assert_eq!(site.gateway.get("/readyz").await.0, 200);
+    site.gateway.until_ready().await;
     assert_eq!(site.gateway.get("/livez").await.0, 200);
     site.nats.kill9().await;
     site.gateway.until_not_ready("NATS is not connected").await;

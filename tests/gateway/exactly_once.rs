@@ -131,8 +131,8 @@ async fn a_lifetime_does_not_end_what_a_device_may_have_half_of() {
         subscribe_and_leave(connect.clone(), &who, 2).await;
         let mut device = Device::connect_with(connect.clone()).await.unwrap();
         let subject = who.subject("device.down.mqtt.thing");
-        let lifetime = Duration::from_secs(2);
-        let ends = jetway::telemetry::now_unix_ms() + 2_000;
+        let lifetime = Duration::from_secs(4);
+        let ends = jetway::telemetry::now_unix_ms() + 4_000;
         let headers = [("Jw-Qos", "2"), ("Jw-Expires", &*ends.to_string())];
         backend.publish(&subject, &headers, "half").await;
         let first = device.next().await;

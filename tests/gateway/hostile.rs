@@ -1,6 +1,8 @@
 //! Bytes in pieces, in one piece, too early or never: what TCP and a strange peer make of MQTT. Malformed packets have
 //! a test program of their own.
 
+use futures_util::future::join_all;
+
 use crate::site::{BOTH, Site};
 use crate::support::{Device, Protocol, Wire, packet};
 
@@ -102,23 +104,22 @@ async fn g16_whatever_comes_before_connect_ends_the_connection() {
 
 #[tokio::test]
 async fn g15_a_handshake_that_does_not_end_in_time_is_closed_and_counted() {
-    let environment = [("JETWAY_CONNECTION_HANDSHAKE_TIMEOUT_MS", "300")];
+    let environment = [("JETWAY_CONNECTION_HANDSHAKE_TIMEOUT_MS", "3000")];
     let site = Site::start(&environment).await;
     let count = "jetway_connects_rejected_total{reason=\"timeout\"}";
     for protocol in BOTH {
         let who = site.device();
         let connect = packet::connect(protocol, &who.credentials, 60);
-        for said in [0, 1, 10, connect.len() - 1] {
-            let before = site.gateway.metric(count).await;
-            let mut wire = Wire::connect(site.gateway.mqtt()).await;
-            wire.send(&connect[..said]).await;
-            assert!(wire.closed().await.is_empty(), "{said} bytes");
-            site.counted(count, before).await;
-        }
         // Once it is in, a device may take its time.
         let mut wire = Wire::login(protocol, site.gateway.mqtt(), &who.credentials, 60).await;
-        let mut late = Wire::connect(site.gateway.mqtt()).await;
-        assert!(late.closed().await.is_empty());
+        let before = site.gateway.metric(count).await;
+        let late = [0, 1, 10, connect.len() - 1].map(async |said| {
+            let mut late = Wire::connect(site.gateway.mqtt()).await;
+            late.send(&connect[..said]).await;
+            assert!(late.closed().await.is_empty(), "{said} bytes");
+        });
+        join_all(late).await;
+        site.counted(count, before + 3.0).await;
         assert!(wire.ping().await.is_empty());
     }
 }

@@ -147,7 +147,7 @@ async fn an_auth_of_a_device_without_a_method_ends_the_connection() {
 
 #[tokio::test]
 async fn a_device_that_does_not_answer_in_time_is_disconnected() {
-    let limit_ms = "500";
+    let limit_ms = "3000";
     let site = Site::start(&[("JETWAY_CONNECTION_HANDSHAKE_TIMEOUT_MS", limit_ms)]).await;
     let who = site.device();
     let scram = scram(&who);

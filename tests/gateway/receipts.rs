@@ -6,6 +6,7 @@ use rumqttc::v5::mqttbytes::v5::ConnectProperties;
 use serde_json::Value;
 
 use crate::offline::{forgotten, stored, subscribe_and_leave};
+use crate::session_present::passed;
 use crate::site::{BOTH, Registered, Site};
 use crate::support::{Backend, Connect, Device, Protocol, Stored, Wire, packet};
 
@@ -211,6 +212,7 @@ async fn g30_with_qos_0_nothing_waits_for_a_device_and_that_is_reported() {
         backend
             .publish(&subject, &[("Jw-Qos", "0")], "missed")
             .await;
+        passed(&site, &backend).await;
         let _device = Device::connect_with(connect).await.unwrap();
         let dead = dead_letter(&backend, &who).await;
         assert_eq!(
@@ -229,6 +231,7 @@ async fn g30_a_session_that_ends_takes_nothing_along_that_it_was_not_handed() {
         let who = site.device();
         let subject = who.subject("device.down.mqtt.thing");
         backend.publish(&subject, &[], "before").await;
+        passed(&site, &backend).await;
         let mut connect = Connect::new(protocol, site.gateway.mqtt(), &who.credentials);
         connect.manual_acks = true;
         let mut device = Device::connect_with(connect).await.unwrap();

@@ -4,6 +4,7 @@ use async_nats::HeaderMap;
 
 use crate::offline::forgotten;
 use crate::open::{client, start};
+use crate::session_present::passed;
 use crate::site::{BOTH, Registered, Site};
 use crate::support::{Backend, Device, Protocol, Publish, Stored, Wire, eventually, packet};
 
@@ -59,6 +60,7 @@ async fn who_subscribes_later_gets_the_last_value_of_each_topic_once() {
         backend.publish(&long, &[RETAIN], "first").await;
         backend.publish(&short, &[RETAIN, lifetime], "second").await;
         backend.publish(&long, &[], "passing").await;
+        passed(&site, &backend).await;
         let keys = format!("{long}.*");
         let found = kept(&backend, &keys, &["event", "second"]).await;
         let topic = who.topic("$thing/down/property");
@@ -131,7 +133,7 @@ async fn g31_the_copy_has_the_lifetime_of_the_message() {
     let who = site.device();
     let subject = who.subject("device.down.mqtt.thing");
     let keys = format!("{subject}.*");
-    let expires = (jetway::telemetry::now_unix_ms() + 3_000).to_string();
+    let expires = (jetway::telemetry::now_unix_ms() + 10_000).to_string();
     backend
         .publish(&subject, &[RETAIN, ("Jw-Expires", &expires)], "short")
         .await;

@@ -14,6 +14,14 @@ const ADMINISTRATIVE_ACTION: u8 = 0x98;
 /// MQTT 5: server unavailable.
 const UNAVAILABLE: u8 = 0x88;
 const NEW_SECRET: &str = "ICEiIyQlJicoKSorLC0uLzAxMjM=";
+/// Whoever tries again and again until a notice has come is not blocked for it.
+pub(crate) const PATIENT: [(&str, &str); 2] = [
+    (
+        "JETWAY_PROTECTION_LOGINS",
+        "{ client_id_failures_max = 0, username_failures_max = 0 }",
+    ),
+    ("JETWAY_PROTECTION_FLAPPING", "{ connects_max = 0 }"),
+];
 
 /// Runs `jetway device VERB PRODUCT NAME …`, and tells gateways.
 fn device(site: &Site, verb: &str, who: &Registered, more: &[&str]) -> String {
@@ -68,7 +76,7 @@ async fn reason(site: &Site, who: &Registered) -> String {
 
 #[tokio::test]
 async fn who_is_shut_out_is_disconnected_on_whichever_node() {
-    let site = Site::start(&[]).await;
+    let site = Site::start(&PATIENT).await;
     let second = site.further_gateway().await;
     let neighbour = site.device();
     let mut neighbour = site.connect(Protocol::V5, &neighbour).await;
@@ -105,7 +113,8 @@ async fn who_is_shut_out_is_disconnected_on_whichever_node() {
 /// Nobody tells a gateway what it did not hear.
 #[tokio::test]
 async fn who_was_shut_out_while_nats_was_away_is_disconnected_when_it_is_back() {
-    let site = Site::start(&[]).await;
+    // Longer than NATS is away.
+    let site = Site::start(&[("JETWAY_OWNERSHIP_LEASE_S", "60")]).await;
     let address = SocketAddr::from(([127, 0, 0, 1], site.nats.port()));
     let nats = FaultProxy::start(address).await;
     let gateway = site.gateway_at(nats.url()).await;
@@ -132,11 +141,11 @@ async fn who_was_shut_out_while_nats_was_away_is_disconnected_when_it_is_back() 
 
 #[tokio::test]
 async fn what_gateways_remember_is_forgotten_on_all_of_them() {
-    let environment = [
+    let remembering = [
         ("JETWAY_AUTH_CACHE_TTL_MS", "3600000"),
         ("JETWAY_AUTH_CACHE_UNKNOWN_TTL_MS", "3600000"),
     ];
-    let site = Site::start(&environment).await;
+    let site = Site::start(&[remembering, PATIENT].concat()).await;
     let second = site.further_gateway().await;
     let both = [&site.gateway, &second];
     let who = site.device();

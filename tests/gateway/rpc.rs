@@ -128,7 +128,7 @@ async fn a_device_is_asked_by_an_rpc_topic_and_its_answer_is_stored_as_always() 
                 .is_empty()
         );
         // The same answer again answers nothing.
-        let late = ask(&backend, &subject, &[("Jw-Timeout-Ms", "300")], "again").await;
+        let late = ask(&backend, &subject, &[("Jw-Timeout-Ms", "3000")], "again").await;
         device.next().await;
         assert_eq!(device.publish_acked(&topic, "old").await, 0);
         let (error, _) = reply(late).await;

@@ -7,8 +7,9 @@ use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use crate::events::{Event, events};
+use crate::session_present::come_in;
 use crate::site::{BOTH, Registered, Site};
-use crate::support::{Connect, Device, Protocol, Wire, lasting, packet};
+use crate::support::{Connect, Protocol, Wire, lasting, packet};
 
 fn what(events: &[Event]) -> Vec<&str> {
     events.iter().map(Event::what).collect()
@@ -105,10 +106,10 @@ async fn assert_closed_when_silent(site: &Site, protocol: Protocol, with_downlin
     let who = site.device();
     let mut wire = login(site, protocol, &who, 1).await;
     let filter = who.topic("$thing/down/+");
+    let silent = Instant::now();
     wire.send(&packet::subscribe(protocol, 1, &[(&filter, 0)]))
         .await;
     wire.packet().await.expect("SUBACK");
-    let silent = Instant::now();
     let subject = who.subject("device.down.mqtt.thing");
     let downlinks = async {
         let mut interval = tokio::time::interval(Duration::from_millis(50));
@@ -156,10 +157,10 @@ async fn any_packet_keeps_a_device_alive() {
     let site = Site::shared().await;
     for protocol in BOTH {
         let who = site.device();
-        let mut wire = login(&site, protocol, &who, 1).await;
+        let mut wire = login(&site, protocol, &who, 2).await;
         let mut interval = tokio::time::interval(Duration::from_millis(500));
         let report = packet::publish(protocol, &who.reports(), None, b"alive");
-        for _ in 0..5 {
+        for _ in 0..9 {
             interval.tick().await;
             wire.send(&report).await;
         }
@@ -243,15 +244,21 @@ async fn the_socket_of_a_taken_over_connection_is_closed() {
 async fn g01_fifty_rapid_takeovers_leave_one_connection_and_tell_which() {
     // G28
     const COUNT: usize = 50;
-    let site = Site::shared().await;
+    // Those that are told to come again are not to be blocked for it.
+    let site = Site::start(&[("JETWAY_PROTECTION_FLAPPING", "{ connects_max = 0 }")]).await;
     let backend = site.backend().await;
     for protocol in BOTH {
         let who = site.device();
+        let unavailable = "jetway_connects_rejected_total{reason=\"unavailable\"}";
+        let before = site.gateway.metric(unavailable).await;
         let connects = (0..COUNT).map(|_| {
             let connect = Connect::new(protocol, site.gateway.mqtt(), &who.credentials);
-            Device::connect_with(connect)
+            come_in(connect)
         });
         let connected = join_all(connects).await;
+        // They wait for each other: only who would wait for too long is told to come again.
+        let refused = site.gateway.metric(unavailable).await - before;
+        assert!(refused < COUNT as f64 * 2.0, "{protocol:?}: {refused}");
         let all = events(&backend, &who, 2 * COUNT - 1).await;
         // One that was taken over before its CONNACK left is gone already; the others find out now.
         let survivors = connected.into_iter().flatten().map(async |mut device| {
@@ -326,8 +333,9 @@ async fn logins_that_wait_for_room_for_their_events_all_come_in_when_there_is_so
             .await;
         wires.push(wire);
     }
-    // A look-up later all of them wait for room, or have it.
-    lasting(Duration::from_secs(1)).await;
+    // From then on all of them wait for room, or have it.
+    site.counted("jetway_auth_accepted_total", LOGINS as f64 - 1.0)
+        .await;
     site.nats.resume();
     join_all(wires.iter_mut().map(Wire::accepted)).await;
 }

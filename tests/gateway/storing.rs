@@ -173,9 +173,7 @@ async fn traffic_resumes_when_a_lost_stream_is_made_again() {
         assert_eq!(device.publish_acked(&who.reports(), "before").await, 0);
 
         let up = delete(&backend, "DEVICE_UP").await;
-        let (status, body) = site.gateway.get("/readyz").await;
-        assert_eq!(status, 503, "{body}");
-        assert!(body.contains("DEVICE_UP"), "{body}");
+        site.gateway.until_not_ready("DEVICE_UP").await;
         assert_eq!(site.gateway.get("/livez").await.0, 200);
         let retries = site
             .gateway
@@ -202,7 +200,7 @@ async fn traffic_resumes_when_a_lost_stream_is_made_again() {
         }
         // Its sequences begin again, below those that the session has seen.
         let down = delete(&backend, "DEVICE_DOWN").await;
-        assert_eq!(site.gateway.get("/readyz").await.0, 503);
+        site.gateway.until_not_ready("DEVICE_DOWN").await;
         backend.jetstream.create_stream(down).await.unwrap();
         site.gateway.until_ready().await;
         for form in ["device.down.mqtt.thing", "device.down.thing"] {
@@ -232,10 +230,14 @@ async fn what_a_lost_stream_had_is_not_removed_from_the_one_in_its_place() {
         account.requests.errors
     };
     let before = errors().await;
+    let removal = "$JS.API.STREAM.MSG.DELETE.DEVICE_DOWN";
+    let mut removals = backend.subscribe(removal).await;
     let packet_id = publish.len() - "old".len() - 2;
     wire.send(&[0x40, 2, publish[packet_id], publish[packet_id + 1]])
         .await;
     assert!(wire.ping().await.is_empty());
+    // Other requests about the stream are refused, too, perhaps before this one is sent.
+    backend.next(&mut removals).await;
     eventually("the removal is refused", async || match errors().await {
         now if now > before => Ok(()),
         now => Err(format!("{now} errors")),

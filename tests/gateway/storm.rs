@@ -58,7 +58,11 @@ async fn watch_heap<T>(gateway: &Gateway, storms: impl Future<Output = T>) -> (f
 #[tokio::test]
 async fn g15_a_storm_lets_everybody_in_and_stops_nobody() {
     // G24, G28
-    let site = Site::start(&[]).await;
+    let site = Site::start(&[
+        ("JETWAY_CONNECTION_HANDSHAKE_TIMEOUT_MS", "60000"),
+        ("JETWAY_AUTH_LOOKUP_TIMEOUT_MS", "30000"),
+    ])
+    .await;
     let gateway = &site.gateway;
     let devices = gateway.add_devices("storm", DEVICES);
     let who = site.device();

@@ -204,8 +204,8 @@ async fn a_signature_binds_once_and_in_its_time_where_that_is_asked_for() {
     let window = [("JETWAY_AUTH_BINDING", "{ replay_window_s = 300 }")];
     let site = Site::start(&window).await;
     let second = site.further_gateway().await;
-    let now = telemetry::now_unix_ms() / 1_000;
     for protocol in BOTH {
+        let now = telemetry::now_unix_ms() / 1_000;
         let (who, other, sub) = (site.device(), site.device(), site.device());
         let mut former = Asking::connect(&site.gateway, protocol, &who).await;
         let mut elsewhere = Asking::connect(&second, protocol, &other).await;
@@ -306,7 +306,7 @@ async fn until(gateway: &mut Asking, backend: &Backend, sub: &Registered, may: b
 
 #[tokio::test]
 async fn sub_devices_are_lost_with_the_node_of_their_gateway_device() {
-    let site = Site::start(&[("JETWAY_OWNERSHIP_LEASE_S", "2")]).await;
+    let site = Site::start(&[]).await;
     let mut second = site.further_gateway().await;
     let backend = site.backend().await;
     for protocol in BOTH {

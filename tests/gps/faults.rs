@@ -13,7 +13,7 @@ use crate::support::{
 };
 
 /// What a PUBACK may take while the database is away: it never waits for one.
-const PUBACK_MAX: Duration = Duration::from_secs(2);
+const PUBACK_MAX: Duration = Duration::from_secs(10);
 /// Longer than any statement takes that is answered at all.
 const FAULT: Duration = Duration::from_secs(2);
 

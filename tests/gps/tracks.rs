@@ -9,7 +9,7 @@ use time::format_description::well_known::Rfc3339;
 use crate::databases::{KINDS, Kind};
 use crate::site::{Sent, Site};
 use crate::support::{
-    Credentials, Device, Gateway, NatsServer, Protocol, Publish, RunOptions, jetway,
+    Credentials, Device, Gateway, NatsServer, Protocol, Publish, RunOptions, eventually, jetway,
 };
 
 const SECRET: &str = "AAECAwQFBgcICQoLDA0ODxAREhM=";
@@ -306,10 +306,20 @@ async fn spoilt_points_are_flagged_or_dead_letters_and_spoil_no_others() {
         let id = DeviceId::new("track", "d").unwrap();
         let latest = tables.latest_of(&id).await.unwrap().unwrap();
         assert_eq!(latest.at_ms, (1_600_000_000 + 9) * 1_000);
-        let refused = r#"jetway_gps_dead_letters_total{reason="range"}"#;
-        assert_eq!(worker.metric(refused).await, 3.0);
-        assert_eq!(worker.metric("jetway_gps_no_fix_total").await, 3.0);
-        assert_eq!(worker.metric("jetway_gps_reports_total").await, 15.0);
+        // Counted after the commit.
+        for (metric, count) in [
+            (r#"jetway_gps_dead_letters_total{reason="range"}"#, 3.0),
+            ("jetway_gps_no_fix_total", 3.0),
+            ("jetway_gps_reports_total", 15.0),
+        ] {
+            eventually(&format!("{metric} is {count}"), async || {
+                match worker.metric(metric).await {
+                    found if found == count => Ok(()),
+                    found => Err(found.to_string()),
+                }
+            })
+            .await;
+        }
     }
 }
 

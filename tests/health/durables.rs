@@ -38,8 +38,8 @@ async fn a_durable_is_measured_from_its_lag_to_what_became_of_its_messages() {
     setting.shows(&metric("lag"), 5.0).await;
     setting.shows(&metric("ack_pending"), 0.0).await;
     // Its age counts up while nobody takes it.
-    setting.shows(&metric("oldest_seconds"), 1.0).await;
-    setting.shows(&metric("oldest_seconds"), 2.0).await;
+    setting.site.counted(&metric("oldest_seconds"), 0.0).await;
+    setting.site.counted(&metric("oldest_seconds"), 1.0).await;
 
     let messages = pull(&durable, 3).await;
     setting.shows(&metric("lag"), 2.0).await;

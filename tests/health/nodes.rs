@@ -2,9 +2,20 @@
 
 use crate::receiver::{Answer, Receiver, alarms};
 use crate::setting::Setting;
-use crate::support::eventually;
+use crate::support::{Backend, eventually};
 
 const DEAD: (&str, &str, &str) = ("firing", "JetwayDeadLetters", "terminated");
+
+/// Waits until whoever tells next knows that it was told, which is after the receiver was.
+async fn is_kept(backend: &Backend) {
+    let key = "$KV.jetway_nodes.alarm.told.webhook";
+    eventually("what was told is kept", async || {
+        let kept = backend.last("KV_jetway_nodes", key).await;
+        let kept = String::from_utf8_lossy(&kept.unwrap_or_default()).into_owned();
+        kept.contains(DEAD.1).then_some(()).ok_or(kept)
+    })
+    .await;
+}
 
 #[tokio::test]
 async fn one_node_tells_for_all_and_the_next_goes_on_where_it_ended() {
@@ -25,6 +36,7 @@ async fn one_node_tells_for_all_and_the_next_goes_on_where_it_ended() {
     receiver
         .is_told("of it", |body| alarms(body) == [DEAD])
         .await;
+    is_kept(&backend).await;
     eventually("both nodes see it", async || {
         match other.metric("jetway_alarms").await {
             1.0 => Ok(()),
@@ -64,6 +76,7 @@ async fn a_gateway_that_starts_again_tells_nothing_twice_and_ends_nothing_that_l
     receiver
         .is_told("of it", |body| alarms(body) == [DEAD])
         .await;
+    is_kept(&backend).await;
     setting.site.gateway.terminate();
     assert!(setting.site.gateway.wait().await.success());
     setting.site.restart_gateway().await;

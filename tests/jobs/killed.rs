@@ -55,16 +55,19 @@ async fn the_job_of_a_killed_node_is_another_ones_after_the_lease() {
             .await;
             let waited = killed.elapsed();
             assert!(waited < LEASE * 4, "{waited:?}");
-            eventually("the killed run is known to be lost", async || {
-                let run = jobs.store.run(&lost.id).await.unwrap().unwrap();
-                match run.outcome {
-                    Outcome::Lost => Ok(()),
-                    other => Err(format!("{other:?}")),
-                }
-            })
-            .await;
-            jobs.stop.cancel();
-            assert_eq!(started.finish().await.outcome, Outcome::Killed);
+            // Meanwhile its own run keeps the lock.
+            let (ended, ()) = tokio::join!(started.finish(), async {
+                eventually("the killed run is known to be lost", async || {
+                    let run = jobs.store.run(&lost.id).await.unwrap().unwrap();
+                    match run.outcome {
+                        Outcome::Lost => Ok(()),
+                        other => Err(format!("{other:?}")),
+                    }
+                })
+                .await;
+                jobs.stop.cancel();
+            });
+            assert_eq!(ended.outcome, Outcome::Killed);
         };
         tokio::join!(keep, next);
     })

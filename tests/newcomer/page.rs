@@ -127,10 +127,12 @@ async fn the_page_works_word_for_word() {
         missing.retain(|subject| line.split(' ').next() != Some(*subject));
     }
 
-    let sub = shell(&page.subscribe)
+    // By itself it prints line by line only to a terminal.
+    let mut sub = shell(&format!("stdbuf -oL {}", page.subscribe))
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
+    let mut heard = BufReader::new(sub.stdout.take().unwrap()).lines();
     eventually("the device has its command", async || {
         // It does not say when it has subscribed.
         assert!(succeed(&page.send).await.contains("stored as"));
@@ -141,12 +143,12 @@ async fn the_page_works_word_for_word() {
         }
     })
     .await;
-    // It prints what it has only when it ends, as it is no terminal that reads.
-    signal(&sub, Signal::TERM);
-    let output = within("mosquitto_sub's output", sub.wait_with_output());
-    let output = String::from_utf8(output.await.unwrap().stdout).unwrap();
+    let line = within("mosquitto_sub to print it", heard.next_line()).await;
+    let line = line.unwrap().unwrap();
     let command = "$thing/down/property/demo/device {\"method\":\"control\"";
-    assert!(output.starts_with(command), "{output}");
+    assert!(line.starts_with(command), "{line}");
+    signal(&sub, Signal::TERM);
+    within("mosquitto_sub's end", sub.wait()).await.unwrap();
 
     signal(&dev, Signal::INT);
     let status = within("the end", dev.wait()).await.unwrap();

@@ -25,7 +25,8 @@ const READ_BYTES: u64 = 16 << 10;
 /// For what does not come from messages: tasks that begin, logs, connections to nats-server that fail.
 const ALLOWANCE_MIB: u64 = 16;
 const RESUMED_MAX: Duration = Duration::from_secs(2);
-/// So much of the rate before is there again within that time; on a machine with nothing else to do, a third to a half.
+/// So much of the rate before is there again within that time; on a machine with nothing else to do, a third to a half. Both
+/// are judged in a soak only: over single seconds, what else the machine does decides.
 const RESUMED_SHARE_MIN: f64 = 0.15;
 /// Each device has by then got an answer to something: to that end what waited for all of them is stored first.
 const EVERY_DEVICE_MAX: Duration = Duration::from_secs(10);
@@ -166,14 +167,15 @@ impl Site {
         verdict.hold(test);
         assert!(highest <= ceiling, "{highest} MiB above {ceiling} MiB");
         assert!(end <= full + ALLOWANCE_MIB, "{end} MiB after {full} MiB");
-        assert!(first <= RESUMED_MAX, "{first:?} until the first PUBACK");
-        assert!(
-            resumed >= self.rate * RESUMED_SHARE_MIN,
-            "{resumed} PUBACKs/s after {} PUBACKs/s",
-            self.rate
-        );
         assert!(all <= EVERY_DEVICE_MAX, "{all:?} until every device");
-        if soak().is_none() {
+        if soak().is_some() {
+            assert!(first <= RESUMED_MAX, "{first:?} until the first PUBACK");
+            assert!(
+                resumed >= self.rate * RESUMED_SHARE_MIN,
+                "{resumed} PUBACKs/s after {} PUBACKs/s",
+                self.rate
+            );
+        } else {
             // Within the retry budget nobody is told anything.
             let (lost, refused) = (verdict.connections_lost, verdict.refused);
             assert_eq!((lost, refused), (0, 0), "devices only wait");

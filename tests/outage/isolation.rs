@@ -65,8 +65,9 @@ async fn a_message_that_the_server_would_not_take_is_refused_and_stops_nobody() 
         "too large for the server: told, and 180 healthy messages stored, after {:.1?}",
         started.elapsed()
     );
+    // Half of what it may take until something that the server does not answer is given up.
     assert!(
-        started.elapsed() < Duration::from_secs(5),
+        started.elapsed() < Duration::from_secs(30),
         "{:?}",
         started.elapsed()
     );
@@ -83,7 +84,7 @@ async fn behind_what_is_held_pings_are_answered_qos_0_is_shed_and_a_goodbye_is_h
     let [mixed, leaving, ..] = rig.devices.as_slice() else {
         panic!("two devices");
     };
-    let login = async |who| Wire::login(Protocol::V311, rig.gateway.mqtt(), who, 2).await;
+    let login = async |who| Wire::login(Protocol::V311, rig.gateway.mqtt(), who, 60).await;
     let mut mixed_wire = login(&mixed.credentials).await;
     let mut leaving_wire = login(&leaving.credentials).await;
 
@@ -184,21 +185,28 @@ async fn what_a_silent_server_was_never_sent_is_held_and_then_stored() {
         let device = Device::connect(Protocol::V5, rig.gateway.mqtt(), &who.credentials).await;
         devices.push((topic(who), device));
     }
-    // Its shards are connected, so that some of what follows is sent.
+    // Its shards are connected, so that some of what follows is sent. That alone may take longer than the budget.
     for (topic, device) in &mut devices {
-        assert_eq!(device.publish_acked(topic, "first").await, 0);
-    }
-    rig.nats.pause().await;
-    for (topic, device) in &mut devices {
-        for _ in 0..EACH {
-            device.publish(Publish::new(topic, vec![b'x'; 16 * 1024]));
-        }
+        eventually("the first is stored", async || {
+            match device.publish_acked(topic, "first").await {
+                0 => Ok(()),
+                reason => Err(format!("{reason:#x}")),
+            }
+        })
+        .await;
     }
     let refused = async || {
         rig.gateway
             .metric("jetway_uplink_stream_refused_total")
             .await
     };
+    let before = refused().await;
+    rig.nats.pause().await;
+    for (topic, device) in &mut devices {
+        for _ in 0..EACH {
+            device.publish(Publish::new(topic, vec![b'x'; 16 * 1024]));
+        }
+    }
     let stored = join_all(devices.iter_mut().map(async |(_, device)| {
         let mut stored = 0;
         for _ in 0..EACH {
@@ -212,9 +220,9 @@ async fn what_a_silent_server_was_never_sent_is_held_and_then_stored() {
     // What was sent is in doubt, and refused after the budget; nothing more is sent to a server that does not even greet.
     let outage = async {
         eventually("what is in doubt is refused", async || {
-            match refused().await {
-                0.0 => Err("nothing yet".to_owned()),
-                _ => Ok(()),
+            match refused().await > before {
+                true => Ok(()),
+                false => Err("nothing yet".to_owned()),
             }
         })
         .await;
@@ -224,7 +232,7 @@ async fn what_a_silent_server_was_never_sent_is_held_and_then_stored() {
     let (stored, ()) = tokio::join!(stored, outage);
     let (_, highest) = rig.gateway_mib();
     let stored: usize = stored.into_iter().sum();
-    let refused = refused().await;
+    let refused = refused().await - before;
     println!("silent: {stored} stored, {refused} refused; RSS {highest} MiB at most");
     assert!(stored > 0, "most were never sent");
     let messages = rig.backend().await.count("DEVICE_UP").await;

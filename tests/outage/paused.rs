@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::fleet::Fleet;
-use super::rig::{Publishing, Rig, topic};
+use super::rig::{Publishing, Rig, returned, topic};
 use super::support::{DemoDevice, Device, Protocol, Publish, Wire, eventually, lasting, packet};
 
 each_protocol!(what_was_sent_again_to_a_paused_server_is_stored_once);
@@ -54,7 +54,7 @@ async fn what_was_sent_again_to_a_paused_server_is_stored_once(publishing: Publi
 async fn devices_are_held_and_answered_while_the_pool_is_full() {
     const TEST: &str = "pool full";
     const QOS_0: u16 = 50;
-    const SECONDS: u16 = 6;
+    const SECONDS: u16 = 4;
     let rig = Rig::start(&[("JETWAY_PUBLISHER_INFLIGHT_BYTES_MAX", "1048576")]).await;
     // 17 windows of 20 such messages are three times the pool.
     let (fleet, others) = rig.devices.split_at(17);
@@ -72,13 +72,7 @@ async fn devices_are_held_and_answered_while_the_pool_is_full() {
     let mut qos_0 = login(Protocol::V5, shed).await;
 
     rig.nats.pause().await;
-    eventually("the pool is full", async || {
-        match rig.gateway.metric("jetway_uplink_held_total").await {
-            0.0 => Err("no device is held".to_owned()),
-            _ => Ok(()),
-        }
-    })
-    .await;
+    stays_full(&rig, &mut held, &mut qos_0).await;
     for (protocol, who, wire) in &mut held {
         let publish = packet::publish(*protocol, &topic(who), Some(7), b"held 0 0 ");
         wire.send(&publish).await;
@@ -88,8 +82,9 @@ async fn devices_are_held_and_answered_while_the_pool_is_full() {
     for _ in SECONDS..QOS_0 {
         qos_0.send(&publish).await;
     }
-    // Longer than the ack timeout, and twice one and a half times the keep alive.
+    // Longer than the ack timeout, and than one and a half times the keep alive.
     for _ in 0..SECONDS {
+        lasting(Duration::from_secs(1)).await;
         for (_, _, wire) in &mut held {
             assert!(
                 wire.ping().await.is_empty(),
@@ -98,18 +93,13 @@ async fn devices_are_held_and_answered_while_the_pool_is_full() {
         }
         // What is shed is a sign of life as well.
         qos_0.send(&publish).await;
-        lasting(Duration::from_secs(1)).await;
     }
     assert!(qos_0.ping().await.is_empty());
     let counted = rig.gateway.metric("jetway_uplink_shed_total").await - before;
     let (_, highest) = rig.gateway_mib();
     rig.nats.resume();
 
-    for (_, _, wire) in &mut held {
-        let puback = wire.packet().await.expect("the connection stays open");
-        assert_eq!(puback[..4], [0x40, puback[1], 0, 7], "PUBACK 7");
-        assert_eq!(puback.get(4).copied().unwrap_or(0), 0, "stored");
-    }
+    are_answered(&mut held).await;
     fleet.every_device_goes_on().await;
     let (verdict, _) = rig.judge(fleet).await;
     let messages = rig.backend().await.messages("DEVICE_UP", ">").await;
@@ -127,6 +117,49 @@ async fn devices_are_held_and_answered_while_the_pool_is_full() {
     );
     assert_eq!(of("held "), 2);
     assert_eq!((counted, of("shed ")), (f64::from(QOS_0), 0));
+}
+
+/// A device whose message is held, with its connection.
+type Held<'a> = (Protocol, &'a DemoDevice, Wire);
+
+/// Waits until what a paused server had answered before makes no more room in the pool, and what room there was is taken: something
+/// is sent again by then. The devices ping meanwhile, as they must.
+async fn stays_full(rig: &Rig, held: &mut [Held<'_>; 2], qos_0: &mut Wire) {
+    let retries = "jetway_uplink_stream_retries_total";
+    let before = rig.gateway.metric(retries).await;
+    eventually("the pool stays full", async || {
+        for (_, _, wire) in &mut *held {
+            wire.ping().await;
+        }
+        qos_0.ping().await;
+        match rig.gateway.metric(retries).await > before {
+            true => Ok(()),
+            false => Err("nothing is sent again".to_owned()),
+        }
+    })
+    .await;
+}
+
+/// Waits until each has the PUBACK of its message 7, which says that it is stored. The devices ping meanwhile, as they must.
+async fn are_answered(held: &mut [Held<'_>; 2]) {
+    let mut answers: [Vec<Vec<u8>>; 2] = Default::default();
+    eventually("both are answered", async || {
+        for ((_, _, wire), came) in held.iter_mut().zip(&mut answers) {
+            came.extend(wire.ping().await);
+        }
+        match answers.iter().any(Vec::is_empty) {
+            false => Ok(()),
+            true => Err(format!("{answers:?}")),
+        }
+    })
+    .await;
+    for came in &answers {
+        let [puback] = came.as_slice() else {
+            panic!("expected one PUBACK: {came:?}");
+        };
+        assert_eq!(puback[..4], [0x40, puback[1], 0, 7], "PUBACK 7");
+        assert_eq!(puback.get(4).copied().unwrap_or(0), 0, "stored");
+    }
 }
 
 #[tokio::test]
@@ -210,7 +243,7 @@ async fn after_the_retry_budget_a_device_is_told_that_its_message_is_not_stored(
     rig.nats.resume();
     assert_eq!(v5.acked().await.unwrap().reason, 0);
     assert_eq!(v5.publish_acked(&topic(1), "later 0 0 ").await, 0);
-    let mut v311 = device(Protocol::V311, 0).await;
+    let mut v311 = returned(Protocol::V311, rig.gateway.mqtt(), &rig.devices[0]).await;
     assert_eq!(v311.publish_acked(&topic(0), "later 0 0 ").await, 0);
     println!("retry budget of 3 s: devices told after {told:.1?}");
 }

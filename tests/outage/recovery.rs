@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::rig::{Rig, topic};
-use super::support::{Connect, DemoDevice, Device, Protocol, Stored, eventually, lasting};
+use super::rig::{Rig, returned, topic};
+use super::support::{Connect, DemoDevice, Device, Protocol, Stored, lasting};
 
 #[tokio::test]
 async fn downlinks_arrive_again_within_seconds_of_a_restart() {
@@ -45,8 +45,9 @@ async fn downlinks_arrive_again_within_seconds_of_a_restart() {
                 }
             };
             println!("downlink: {} after {:.1?}", first.text(), ready.elapsed());
+            // All that the first device is sent lies in the time of the second one.
             assert!(
-                ready.elapsed() < Duration::from_secs(5),
+                ready.elapsed() < Duration::from_secs(15),
                 "{:?}",
                 ready.elapsed()
             );
@@ -94,10 +95,10 @@ async fn status_events_of_an_outage_appear_after_it_once_and_in_true_order() {
     rig.nats.restart().await;
     // Who is connected stays so, also while somebody with its credentials is refused.
     assert_eq!(stayed.publish_acked(&topic(stays), "here").await, 0);
-    let again = returned(address, drops).await;
-    let came = returned(address, comes).await;
+    let again = returned(Protocol::V5, address, drops).await;
+    let came = returned(Protocol::V5, address, comes).await;
     for _ in 0..SESSIONS {
-        let device = returned(address, stays).await;
+        let device = returned(Protocol::V5, address, stays).await;
         device.disconnect().await;
     }
     let first = Device::connect(Protocol::V311, address, &stays.credentials).await;
@@ -136,16 +137,6 @@ async fn refusal(protocol: Protocol, address: SocketAddr, who: &DemoDevice) -> u
         Ok(_) => panic!("{} is let in", who.name),
         Err(refused) => refused.reason.expect("a CONNACK"),
     }
-}
-
-/// The device, once it is let in again.
-async fn returned(address: SocketAddr, who: &DemoDevice) -> Device {
-    Box::pin(eventually("the device is let in again", async || {
-        let connect = Connect::new(Protocol::V5, address, &who.credentials);
-        let connected = Device::connect_with(connect).await;
-        connected.map_err(|refused| format!("{refused:?}"))
-    }))
-    .await
 }
 
 /// Both events of a connection have its epoch, and the next connection's is higher.

@@ -6,7 +6,10 @@ use std::net::SocketAddr;
 use tempfile::TempDir;
 
 use super::fleet::{Fleet, Journal};
-use super::support::{Backend, DemoDevice, FaultProxy, Gateway, NatsServer, RunOptions, jetway};
+use super::support::{
+    Backend, Connect, DemoDevice, Device, FaultProxy, Gateway, NatsServer, Protocol, RunOptions,
+    eventually, jetway,
+};
 use super::verdict::Verdict;
 
 /// Devices of a fleet, unless a test is about their number.
@@ -166,6 +169,16 @@ impl Rig {
 /// Where a device reports its properties.
 pub(crate) fn topic(device: &DemoDevice) -> String {
     format!("$thing/up/property/{}/{}", device.product, device.name)
+}
+
+/// The device, once it is let in again.
+pub(crate) async fn returned(protocol: Protocol, address: SocketAddr, who: &DemoDevice) -> Device {
+    Box::pin(eventually("the device is let in again", async || {
+        let connect = Connect::new(protocol, address, &who.credentials);
+        let connected = Device::connect_with(connect).await;
+        connected.map_err(|refused| format!("{refused:?}"))
+    }))
+    .await
 }
 
 /// The devices of a fleet, added to the database.

@@ -200,8 +200,9 @@ async fn a_commit_wakes_the_relay() {
         let mut site = Site::start(kind, Duration::from_secs(120)).await;
         // Written before it starts: the first look is at once.
         site.write(DEVICES, 1).await;
-        // By itself it would look again after the test.
+        // By itself it would look again after the test. Of so long a lease enough is left for the rows on any machine.
         let config = jetway::outbox::Config {
+            lease_ms: 60_000,
             poll_interval_ms: 600_000,
             ..config()
         };
@@ -225,6 +226,7 @@ async fn a_pass_publishes_what_a_relay_that_is_switched_off_leaves() {
         let mut site = Site::start(kind, Duration::from_secs(120)).await;
         let off = jetway::outbox::Config {
             relay_enabled: false,
+            lease_ms: 60_000,
             ..config()
         };
         let running = site.running_with(off).await;

@@ -10,7 +10,9 @@ use tempfile::TempDir;
 use crate::exercise::{ask, command};
 use crate::permissions::{CONFIG, PRODUCTS, apply, client, denied, nats, options};
 use crate::site::SECRET;
-use crate::support::{Credentials, Device, Gateway, Protocol, Server, eventually, jetway, within};
+use crate::support::{
+    Credentials, DEADLINE, Device, Gateway, Protocol, Server, eventually, jetway, within,
+};
 
 /// As the comment in `product-accounts.conf` has it.
 const RULES: &str = r#"
@@ -107,12 +109,13 @@ impl Team {
         durable.await.unwrap()
     }
 
-    /// So many reports out of the durable.
+    /// So many reports out of the durable, which has them some moments after they are stored.
     async fn pull(&self, count: usize) -> Vec<Message> {
         let durable = self.durable().await;
         let pulled = durable
-            .fetch()
+            .batch()
             .max_messages(count)
+            .expires(DEADLINE)
             .messages()
             .await
             .unwrap();

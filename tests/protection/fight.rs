@@ -56,7 +56,7 @@ async fn g19_of_clients_that_fight_the_last_one_stays() {
 
 #[tokio::test]
 async fn g19_a_device_that_loses_its_connection_all_the_time_has_to_wait_and_is_let_in_again() {
-    let site = site(1).await;
+    let site = site(5).await;
     for _ in 0..CONNECTS {
         let (code, mut wire) = connect(&site, Protocol::V311, 0).await;
         assert_eq!(code, 0);

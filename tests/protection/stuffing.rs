@@ -116,7 +116,7 @@ async fn g19_a_name_that_is_guessed_from_everywhere_is_blocked_and_no_other() {
 
 #[tokio::test]
 async fn g19_a_block_ends_by_itself_and_a_right_login_clears_what_failed() {
-    let logins = "{ client_id_failures_max = 3, block_s = 1 }";
+    let logins = "{ client_id_failures_max = 3, block_s = 5 }";
     let site = Site::start(2, &[("JETWAY_PROTECTION_LOGINS", logins)]).await;
     for _ in 0..5 {
         for _ in 0..2 {

@@ -14,7 +14,7 @@ use jetway::mqtt::{
 
 use tokio::net::TcpStream;
 
-use crate::support::{Credentials, Wire, packet};
+use crate::support::{Credentials, Wire, eventually, packet};
 
 /// What a client says in CONNECT.
 #[derive(Clone)]
@@ -108,12 +108,19 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Connects; gives Session Present.
+    /// Connects, again as long as it is told to come later; gives Session Present.
     pub(crate) async fn connect(address: SocketAddr, hello: &Hello) -> (Self, bool) {
-        let mut client = Self::ask(address, hello).await;
-        let connack = client.connack().await;
-        assert_eq!(connack.reason, ReasonCode::Success, "{}", hello.client_id);
-        (client, connack.session_present)
+        let who = &hello.client_id;
+        eventually("the client is let in", async || {
+            let mut client = Self::ask(address, hello).await;
+            let connack = client.connack().await;
+            match connack.reason {
+                ReasonCode::Success => Ok((client, connack.session_present)),
+                ReasonCode::ServerUnavailable => Err(format!("{who} is not")),
+                other => panic!("{who}: {other:?}"),
+            }
+        })
+        .await
     }
 
     /// Sends CONNECT and waits for nothing.

@@ -85,7 +85,9 @@ async fn g10_a_will_is_published_once_after_an_abnormal_end_only() {
                     false => Hello::passing(version, &client_id),
                 };
                 let mut hello = hello.with_will(0);
-                hello.keep_alive = 1;
+                if end == End::KeepAlive {
+                    hello.keep_alive = 1;
+                }
                 let (client, _) = Client::connect(gateway.mqtt(), &hello).await;
                 end.bring_about(&gateway, &hello, client).await;
                 ended.push((client_id, end.publishes(version)));
@@ -151,8 +153,8 @@ async fn g10_a_refused_connect_has_no_will() {
 async fn g10_a_delayed_will_is_given_up_when_the_client_is_back_in_time() {
     let site = Site::start().await;
     let gateway = site.node().await;
-    let hello = Hello::new(Version::V5, "client").with_will(2);
-    let late = Hello::new(Version::V5, "late").with_will(2);
+    let hello = Hello::new(Version::V5, "client").with_will(5);
+    let late = Hello::new(Version::V5, "late").with_will(5);
     drop(Client::connect(gateway.mqtt(), &hello).await);
     site.story_is("client", &["connected", "socket_closed"])
         .await;
@@ -202,12 +204,13 @@ async fn g10_a_delay_ends_with_the_session() {
 async fn g10_a_taken_over_connection_s_delayed_will_is_given_up_if_the_session_goes_on() {
     let site = Site::start().await;
     let gateway = site.node().await;
-    let hello = Hello::new(Version::V5, "client").with_will(1);
     let mut clients = Vec::new();
-    for _ in 0..3 {
+    // The last one's is published at its end.
+    for delay_s in [5, 5, 0] {
+        let hello = Hello::new(Version::V5, "client").with_will(delay_s);
         clients.push(Client::connect(gateway.mqtt(), &hello).await.0);
     }
-    let marker = Hello::new(Version::V5, "marker").with_will(2);
+    let marker = Hello::new(Version::V5, "marker").with_will(6);
     drop(Client::connect(gateway.mqtt(), &marker).await);
     site.has_will("marker").await;
     assert!(site.stored("will/client").await.is_empty());

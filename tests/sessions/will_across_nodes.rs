@@ -26,19 +26,26 @@ async fn g10_a_will_that_waits_at_a_killed_node_is_published_by_another_one() {
     let site = Site::start().await;
     let mut first = site.node().await;
     let second = site.node().await;
-    let hellos = waiting(&site, &first, 2).await;
+    let hellos = waiting(&site, &first, 4).await;
+    let (last, others) = hellos.split_last().expect("five clients");
     first.kill9().await;
-    // This one is back in time, elsewhere.
-    let (client, present) = Client::connect(second.mqtt(), &hellos[0]).await;
+    // The last one to leave is back in time, elsewhere. Its next Will does not wait.
+    let back = last.clone().with_will(0);
+    let (client, present) = Client::connect(second.mqtt(), &back).await;
     assert!(present);
-    for hello in &hellos[1..] {
+    let marker = Hello::new(Version::V5, "marker").with_will(5);
+    drop(Client::connect(second.mqtt(), &marker).await);
+    for hello in others {
         site.has_will(&hello.client_id).await;
         site.story_is(&hello.client_id, &["connected", "socket_closed"])
             .await;
     }
-    assert!(site.stored("will/client-0").await.is_empty());
+    // One that began later and waits longer: the time of the other was over.
+    site.has_will("marker").await;
+    let will = format!("will/{}", back.client_id);
+    assert!(site.stored(&will).await.is_empty());
     drop(client);
-    site.has_will("client-0").await;
+    site.has_will(&back.client_id).await;
 }
 
 #[tokio::test]

@@ -252,13 +252,13 @@ async fn a_replica_that_lags_behind_hides_nothing() {
     let cluster = NatsCluster::start().await;
     let backend = cluster.backend(0).await;
     create(&backend, "S", &["s.>"], json!({ "num_replicas": 3 })).await;
-    cluster.lead("S", 0).await;
-    cluster.whole("S").await;
     // Direct gets are answered by the server that one is connected to, if it has a replica.
     let link = crate::rig::link(&cluster.url_of(1)).await;
     let reader = Reader::new(&link, "S");
     for round in 0..5 {
         let subject = format!("s.{round}");
+        cluster.lead("S", 0).await;
+        cluster.whole("S").await;
         cluster.pause(1);
         // The more there is to catch up on, the longer it lags.
         publish_to(&backend, "S", (0..3000).map(|_| "s.other".to_owned())).await;

@@ -69,8 +69,8 @@ async fn publish_all(url: String, subject: &'static str, count: usize) {
     let options = options.request_timeout(Some(Duration::from_millis(300)));
     let servers: Vec<&str> = url.split(',').collect();
     let client = options.connect(servers).await.unwrap();
-    let deadline = Instant::now() + DEADLINE;
     for number in 0..count {
+        let deadline = Instant::now() + ELECTIONS_MAX;
         loop {
             let sent = client.request(subject, number.to_string().into()).await;
             let stored = sent.is_ok_and(|answer| {

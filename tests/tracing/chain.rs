@@ -95,7 +95,7 @@ async fn a_service_goes_on_with_the_trace_of_an_event_and_each_attempt_is_a_span
     let durable = pull::Config {
         durable_name: Some("rules".to_owned()),
         filter_subject: who.subject("application.device") + ".report.>",
-        backoff: vec![std::time::Duration::from_millis(100); 2],
+        backoff: vec![std::time::Duration::from_secs(1); 2],
         max_deliver: 3,
         ..pull::Config::default()
     };

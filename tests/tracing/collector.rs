@@ -65,10 +65,9 @@ type Spans = Arc<Mutex<Vec<Collected>>>;
 
 /// Listens until it is dropped.
 pub(crate) struct Collector {
-    pub(crate) address: SocketAddr,
+    address: SocketAddr,
     spans: Spans,
     stop: CancellationToken,
-    tasks: Tasks,
 }
 
 impl Drop for Collector {
@@ -80,11 +79,10 @@ impl Drop for Collector {
 impl Collector {
     /// On any free port.
     pub(crate) async fn start() -> Self {
-        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0))).await
+        Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap())
     }
 
-    pub(crate) async fn start_at(address: SocketAddr) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
+    pub(crate) fn on(listener: TcpListener) -> Self {
         let address = listener.local_addr().unwrap();
         let spans = Spans::default();
         let stop = CancellationToken::new();
@@ -101,14 +99,7 @@ impl Collector {
             address,
             spans,
             stop,
-            tasks,
         }
-    }
-
-    /// Ends it; its port is free when this returns.
-    pub(crate) async fn end(self) {
-        self.stop.cancel();
-        self.tasks.wait().await;
     }
 
     /// What `JETWAY_TELEMETRY_OTLP_ENDPOINT` is for it.

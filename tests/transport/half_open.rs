@@ -72,30 +72,24 @@ async fn g15_half_open_handshakes_end_in_time_and_delay_no_login() {
     let mut site = site().await;
     let before = site.gateway.sockets();
     let opened = Instant::now();
-    let mut peers = Vec::new();
-    for _ in 0..PEERS {
-        peers.extend(stopped(&site).await);
-    }
+    let peers = join_all((0..PEERS).map(|_| stopped(&site))).await;
+    let mut peers: Vec<_> = peers.into_iter().flatten().collect();
     let device = site.device().credentials.clone();
-    let mut logins = Vec::new();
     for _ in 0..10 {
-        let start = Instant::now();
         let socket = tls_over(tcp(site.address(TLS)).await, &site.ca, None)
             .await
             .unwrap();
         let mut wire = Wire::over(socket);
         wire.send(&packet::connect(Protocol::V5, &device, 60)).await;
         wire.accepted().await;
-        logins.push(start.elapsed());
         wire.send(&packet::DISCONNECT).await;
         wire.closed().await;
     }
+    let logged_in = opened.elapsed();
     assert!(
-        opened.elapsed() < HANDSHAKE,
-        "the first were gone too early to count"
+        logged_in < HANDSHAKE,
+        "{logged_in:?}: the logins waited for the peers, or those were gone too early to count"
     );
-    logins.sort();
-    assert!(logins[5] < Duration::from_millis(200), "{logins:?}");
 
     let count = peers.len();
     let ends = peers.iter_mut().map(|peer| {
