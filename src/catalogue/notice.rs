@@ -3,11 +3,20 @@
 //! A notice is not stored: one that is lost is made good when what a node remembers ends (`auth.cache_ttl_ms`), and for who is
 //! connected at the next login.
 
+use std::time::Duration;
+
 use async_nats::Client;
+use bytes::Bytes;
+use futures_util::StreamExt as _;
 use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
 
 use super::record::State;
 use crate::device::DeviceId;
+use crate::telemetry;
+
+/// How long the server may take to say that it has what was sent.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// What was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,14 +159,28 @@ impl Notice {
 /// Tells all nodes; returns when the server has the notices.
 ///
 /// # Errors
-/// The client's: nodes may not know.
+/// The client's, or NATS does not answer for 5 s: nodes may not know.
 pub async fn tell(client: &Client, notices: &[Notice]) -> Result<(), async_nats::Error> {
-    for notice in notices {
-        client
-            .publish(Notice::SUBJECT, serde_json::to_vec(notice)?.into())
-            .await?;
+    let told = async {
+        for notice in notices {
+            let payload = serde_json::to_vec(notice)?;
+            client.publish(Notice::SUBJECT, payload.into()).await?;
+        }
+        round_trip(client).await
+    };
+    let in_time = timeout(ANSWER_MAX, told).await;
+    in_time.unwrap_or_else(|_elapsed| Err("NATS does not answer".into()))
+}
+
+/// Returns when the server has read all that was sent before; the client's `flush` waits for the socket alone.
+async fn round_trip(client: &Client) -> Result<(), async_nats::Error> {
+    let subject = format!("_jw.back.{:016x}", telemetry::random_u64());
+    let mut back = client.subscribe(subject.clone()).await?;
+    client.publish(subject, Bytes::new()).await?;
+    match back.next().await {
+        Some(_came) => Ok(()),
+        None => Err("the connection is closed".into()),
     }
-    Ok(client.flush().await?)
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! Products, devices, certificates and bindings on the operator's HTTP port.
 
+use std::net::SocketAddr;
+
 use serde_json::{Value, json};
 
 use crate::revocation::{PATIENT, let_in};
 use crate::site::Site;
-use crate::support::{Credentials, Gateway, NatsServer, RunOptions, eventually, http};
+use crate::support::{Credentials, FaultProxy, Gateway, NatsServer, RunOptions, eventually, http};
 
 /// Method, path, body, status, and what is said of it; while `h/s t` is bound to `h/g`.
 const REFUSED: [(&str, &str, &str, u16, &str); 17] = [
@@ -137,6 +139,28 @@ async fn ask(gateway: &Gateway, method: &str, path: &str, body: Value) -> (u16, 
     let (status, body) = http::send(gateway.ready.http, method, path, &body).await;
     let json = serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"));
     (status, json)
+}
+
+/// `told` is what the server has, not what was sent to it.
+#[tokio::test]
+async fn a_change_is_told_once_nats_has_it() {
+    let site = Site::start(&PATIENT).await;
+    let address = SocketAddr::from(([127, 0, 0, 1], site.nats.port()));
+    let nats = FaultProxy::start(address).await;
+    let gateway = site.gateway_at(nats.url()).await;
+    let who = site.device();
+    let mut device = let_in(&site.gateway, &who.credentials).await;
+    let block = async |state: &str| {
+        let path = format!("/devices/{}/{}/state", who.product, who.name);
+        ask(&gateway, "PUT", &path, json!({ "state": state })).await
+    };
+    let (status, answer) = block("enabled").await;
+    assert_eq!((status, &answer["told"]), (200, &json!(true)));
+    nats.hold();
+    let (status, answer) = block("blocked").await;
+    assert_eq!((status, &answer["told"]), (200, &json!(false)));
+    nats.release();
+    assert_eq!(device.closed().await.reason, Some(0x98));
 }
 
 #[tokio::test]
