@@ -5,14 +5,17 @@ mod support;
 
 use std::env;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::SocketAddr;
+use std::pin::pin;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use async_nats::jetstream::stream;
 use jetway::cli::dev::nats_server::{self, Error, Options, Supervisor};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tokio_util::sync::CancellationToken;
 
-use support::{Backend, NatsServer, eventually};
+use support::{Backend, FaultProxy, NatsServer, eventually, lasting};
 
 /// A stream with one message in it.
 async fn store_one(backend: &Backend) {
@@ -77,6 +80,23 @@ async fn a_stored_message_survives_kill_9() {
 async fn servers_beside_each_other_have_ports_of_their_own() {
     let (one, other) = tokio::join!(NatsServer::start(), NatsServer::start());
     assert_ne!(one.port(), other.port());
+}
+
+#[tokio::test]
+async fn a_backend_goes_on_when_the_server_has_its_subscription() {
+    let server = NatsServer::start().await;
+    let address = SocketAddr::from(([127, 0, 0, 1], server.port()));
+    let proxy = FaultProxy::start(address).await;
+    let backend = Backend::connect(&proxy.url()).await;
+    proxy.hold();
+    let mut subscribing = pin!(backend.subscribe("subject"));
+    tokio::select! {
+        _subscribed = &mut subscribing => panic!("the server cannot have it"),
+        () = lasting(Duration::from_millis(300)) => {}
+    }
+    assert_ne!(proxy.kept(), 0);
+    proxy.release();
+    subscribing.await;
 }
 
 #[tokio::test]

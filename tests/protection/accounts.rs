@@ -90,8 +90,10 @@ impl Team {
     }
 
     async fn sees(&self) -> Subscriber {
-        let all = self.client.subscribe(">").await.unwrap();
-        self.client.flush().await.unwrap();
+        let mut all = self.client.subscribe(">").await.unwrap();
+        self.client.publish("first", "".into()).await.unwrap();
+        // The server has the subscription; the client's flush waits for the socket alone.
+        within("what was sent", all.next()).await.unwrap();
         all
     }
 
@@ -247,7 +249,6 @@ async fn a_team_can_do_nothing_to_another_product() {
     let pull = "$JS.jetway.API.CONSUMER.MSG.NEXT.DEVICE_UP.P";
     let pull = (team.client).publish_with_reply(pull, acknowledge, "1".into());
     pull.await.unwrap();
-    team.client.flush().await.unwrap();
     eventually("the reply is denied", async || {
         let denied = denied(&fleet.server);
         match denied.iter().any(|line| line.contains("Violation - Reply")) {

@@ -53,7 +53,6 @@ async fn talk(gateway: &Gateway, services: &Client, protocol: Protocol) {
     let subject = "device.down.thing.P.d0";
     let sent = services.publish_with_headers(subject, headers, PAYLOAD.into());
     sent.await.unwrap();
-    services.flush().await.unwrap();
     assert_eq!(device.next().await.payload, PAYLOAD);
     ask(services, &mut device).await;
     // A topic of somebody else, and one that nothing can be made of.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::stream::{ConsumerError, ConsumerErrorKind, LastRawMessageErrorKind};
 use async_nats::jetstream::{self, Context, ErrorCode, stream};
-use async_nats::{Client, HeaderMap, Subscriber};
+use async_nats::{Client, HeaderMap, RequestErrorKind, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 
@@ -58,8 +58,10 @@ impl Backend {
     /// Subscribes to live messages; from when this returns on, none is missed.
     pub async fn subscribe(&self, subject: &str) -> Subscriber {
         let subscriber = self.client.subscribe(subject.to_owned()).await.unwrap();
-        // The answer to a ping comes after the server has read the subscription.
-        within("a flush", self.client.flush()).await.unwrap();
+        // Nobody listens there, which the server says once it has read the subscription; the client's flush waits for the socket alone.
+        let nobody = self.client.request(self.client.new_inbox(), "".into());
+        let error = within("an answer", nobody).await.unwrap_err();
+        assert_eq!(error.kind(), RequestErrorKind::NoResponders);
         subscriber
     }
 

@@ -78,7 +78,6 @@ impl Publisher {
 
     async fn run(mut self) -> Result<(Vec<Published>, Vec<Sample>)> {
         let mut answers = self.client.subscribe(format!("{}.*", self.inbox)).await?;
-        self.client.flush().await?;
         let mut samples = Vec::new();
         loop {
             let is_over = self.fill().await?;

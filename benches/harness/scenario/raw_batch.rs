@@ -75,7 +75,6 @@ impl Publisher {
     async fn run(mut self) -> Result<(Vec<Published>, Vec<Sample>)> {
         let inbox = self.client.new_inbox();
         let mut answers = self.client.subscribe(format!("{inbox}.>")).await?;
-        self.client.flush().await?;
         let mut samples = Vec::new();
         for batch in 1_u64.. {
             if self.interval.is_some() {
