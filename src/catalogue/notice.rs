@@ -17,6 +17,8 @@ use crate::telemetry;
 
 /// How long the server may take to say that it has what was sent.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Notices between two answers.
+const AT_ONCE: usize = 1_000;
 
 /// What was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -161,19 +163,19 @@ impl Notice {
 /// # Errors
 /// The client's, or NATS does not answer for 5 s: nodes may not know.
 pub async fn tell(client: &Client, notices: &[Notice]) -> Result<(), async_nats::Error> {
-    let told = async {
-        for notice in notices {
-            let payload = serde_json::to_vec(notice)?;
-            client.publish(Notice::SUBJECT, payload.into()).await?;
-        }
-        round_trip(client).await
-    };
-    let in_time = timeout(ANSWER_MAX, told).await;
-    in_time.unwrap_or_else(|_elapsed| Err("NATS does not answer".into()))
+    for some in notices.chunks(AT_ONCE) {
+        let told = timeout(ANSWER_MAX, tell_some(client, some)).await;
+        told.unwrap_or_else(|_elapsed| Err("NATS does not answer".into()))?;
+    }
+    Ok(())
 }
 
-/// Returns when the server has read all that was sent before; the client's `flush` waits for the socket alone.
-async fn round_trip(client: &Client) -> Result<(), async_nats::Error> {
+async fn tell_some(client: &Client, notices: &[Notice]) -> Result<(), async_nats::Error> {
+    for notice in notices {
+        let payload = serde_json::to_vec(notice)?;
+        client.publish(Notice::SUBJECT, payload.into()).await?;
+    }
+    // What comes back says that the server has read all before it; the client's flush waits for the socket alone.
     let subject = format!("_jw.back.{:016x}", telemetry::random_u64());
     let mut back = client.subscribe(subject.clone()).await?;
     client.publish(subject, Bytes::new()).await?;
