@@ -92,7 +92,7 @@ impl Team {
     async fn sees(&self) -> Subscriber {
         let mut all = self.client.subscribe(">").await.unwrap();
         self.client.publish("first", "".into()).await.unwrap();
-        // The server has the subscription; the client's flush waits for the socket alone.
+        // Whatever comes says that the server has the subscription; the client's flush waits for the socket alone.
         within("what was sent", all.next()).await.unwrap();
         all
     }
